@@ -1,0 +1,44 @@
+/*
+ * resource: what the process has used and what the machine allows: heap (jemalloc's own figures),
+ * CPU time, resident memory, the limits of machine and cgroup.
+ *
+ * In sanitizer builds (BENCH_SANITIZER), which cannot use jemalloc, the heap is the sanitizer's
+ * figure, or glibc's where the sanitizer keeps none, and what a thread has allocated is unknown.
+ * Ownership: nothing is kept. Threading: safe from any thread; none is for the hot path, since most
+ * read files of the kernel. Errors: what cannot be learnt is 0, or no limit. Units: bytes, ns.
+ */
+#ifndef BENCH_BASE_RESOURCE_H
+#define BENCH_BASE_RESOURCE_H
+
+#include <stdint.h>
+
+/* Live heap bytes of the whole process now (stats.allocated after an epoch; what jemalloc caches
+ * for its threads counts as allocated only while in use). 0 where unknown. */
+uint64_t resource_heap_bytes(void);
+
+/* All bytes that this thread has ever allocated (thread.allocated); 0 where unknown. */
+uint64_t resource_thread_allocated_bytes(void);
+
+/* "jemalloc 5.3.0", or what counts instead. */
+const char *resource_heap_source(void);
+
+uint64_t resource_cpu_ns(void); /* user + system, all threads, so far */
+
+/* VmHWM, to some 100 KB: the kernel counts pages for each CPU and adds them up only now and then.
+ */
+uint64_t resource_peak_rss_bytes(void);
+
+/* What the process may still take: the least of MemAvailable and, at every level of its cgroup (v1
+ * or v2), limit − usage (page cache that can be reclaimed not counted as used), and what RLIMIT_AS
+ * leaves. `limit_name`, unless NULL, says which: "machine", "cgroup", "RLIMIT_AS". UINT64_MAX where
+ * nothing is known. */
+uint64_t resource_memory_available_bytes(const char **limit_name);
+
+/* The part of that which is the cgroup's, from the text of /proc/self/mountinfo and
+ * /proc/self/cgroup: apart, so that tests can lay out a cgroup of their own. UINT64_MAX without a
+ * limit. */
+uint64_t resource_cgroup_available_bytes(const char *mountinfo_path, const char *cgroup_path);
+
+unsigned resource_cpus(void); /* that this process may run on (sched_getaffinity); at least 1 */
+
+#endif
