@@ -1,0 +1,231 @@
+/* journal_probe: see journal_probe.h. */
+#include "tests/lib/journal_probe.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/digest.h"
+#include "engine/base/prng.h"
+
+enum { AUDIT_RUNS_MAX = 1 << 16 };
+
+void suite_fault(struct suite *suite, unsigned check, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)pthread_mutex_lock(&suite->lock);
+    if ((suite->report->failed & 1u << check) == 0) {
+        suite->report->failed |= 1u << check;
+        (void)vsnprintf(suite->report->why[check], CONFORMANCE_WHY_BYTES, format, arguments);
+    }
+    (void)pthread_mutex_unlock(&suite->lock);
+    va_end(arguments);
+}
+
+bool probe_writer_open(struct suite *suite, unsigned index)
+{
+    struct probe_writer *writer = &suite->writers[index];
+    struct errmsg why;
+    *writer = (struct probe_writer){.suite = suite, .thread = pthread_self()};
+    if (loop_open(&writer->loop, "auto", &why) != 0 && loop_open(&writer->loop, "epoll", &why) != 0)
+        goto fail;
+    if (journal_writer_open(suite->journal, index, &writer->loop, &writer->writer, &why) == 0)
+        return true;
+    loop_close(&writer->loop);
+fail:
+    writer->writer = NULL;
+    for (unsigned check = 1; check <= CONFORMANCE_CHECKS; check++)
+        suite_fault(suite, check, "a writer does not open: %s", why.text);
+    return false;
+}
+
+void probe_writer_close(struct probe_writer *writer)
+{
+    if (writer->writer == NULL || writer->suite->is_stuck)
+        return;
+    journal_writer_close(writer->writer);
+    loop_close(&writer->loop);
+    writer->writer = NULL;
+}
+
+bool suite_open(struct suite *suite, uint64_t bytes_max)
+{
+    struct errmsg why;
+    const struct journal_config config = {.uri = suite->config->uri,
+                                          .durability = suite->config->durability,
+                                          .writers = 2,
+                                          .bytes_max = bytes_max};
+    if (journal_open_ops(&suite->journal, suite->config->ops, &config, &why) != 0) {
+        for (unsigned check = 1; check <= CONFORMANCE_CHECKS; check++)
+            suite_fault(suite, check, "the journal does not open: %s", why.text);
+        return false;
+    }
+    return probe_writer_open(suite, 0) && probe_writer_open(suite, 1);
+}
+
+void suite_close(struct suite *suite)
+{
+    if (suite->is_stuck || suite->journal == NULL)
+        return;
+    for (unsigned i = 0; i < 2; i++)
+        probe_writer_close(&suite->writers[i]);
+    journal_close(suite->journal);
+    suite->journal = NULL;
+}
+
+static void probe_send(struct probe *probe)
+{
+    probe->append.digest = probe->previous;
+    probe->is_pending = true;
+    bool was_inside = probe->writer->is_inside_call;
+    probe->writer->is_inside_call = true;
+    journal_append(probe->writer->writer, &probe->append, probe->kind, probe->payload,
+                   probe->bytes);
+    probe->writer->is_inside_call = was_inside;
+}
+
+static void on_done(struct journal_append *append, int result)
+{
+    struct probe *probe = container_of(append, struct probe, append);
+    struct suite *suite = probe->writer->suite;
+
+    EXPECT(suite, 10, !probe->writer->is_inside_call);
+    EXPECT(suite, 10, pthread_equal(probe->writer->thread, pthread_self()));
+    EXPECT(suite, 10, probe->is_pending);
+    if (!probe->is_pending)
+        return;
+    probe->is_pending = false;
+    if (result == JOURNAL_AGAIN) {
+        probe->again_count++;
+        EXPECT(suite, 10, append->digest == probe->previous);
+        if (probe->heard != NULL)
+            probe->heard(probe);
+        probe_send(probe);
+        return;
+    }
+    probe->result = result;
+    if (probe->heard != NULL)
+        probe->heard(probe);
+}
+
+struct probe *probe_append(struct probe_writer *writer, uint64_t run, uint32_t seq,
+                           uint64_t previous, enum record_kind kind, const void *payload,
+                           size_t bytes)
+{
+    struct probe *probe = calloc(1, sizeof(*probe));
+    if (probe == NULL)
+        abort();
+    *probe = (struct probe){
+        .append = {.done = on_done, .run = run, .seq = seq},
+        .writer = writer,
+        .payload = payload,
+        .bytes = bytes,
+        .previous = previous,
+        .kind = kind,
+        .result = PROBE_UNANSWERED,
+    };
+    probe_send(probe);
+    return probe;
+}
+
+void probe_flush(struct probe_writer *writer)
+{
+    writer->is_inside_call = true;
+    journal_flush(writer->writer);
+    writer->is_inside_call = false;
+}
+
+bool probe_settle(struct probe_writer *writer)
+{
+    struct suite *suite = writer->suite;
+    uint64_t deadline_ns = clock_monotonic_ns() + suite->config->patience_ns;
+
+    for (;;) {
+        probe_flush(writer);
+        unsigned fired = journal_deliver(writer->writer);
+        if (!journal_is_busy(writer->writer))
+            return true;
+        uint64_t now_ns = clock_monotonic_ns();
+        if (now_ns > deadline_ns) {
+            suite_fault(suite, 10, "an append has had no callback when patience ended");
+            suite->is_stuck = true;
+            return false;
+        }
+        if (fired == 0)
+            (void)loop_poll(&writer->loop, now_ns + NS_PER_MS, UINT32_MAX);
+    }
+}
+
+int probe_put(struct probe_writer *writer, uint64_t run, uint32_t seq, uint64_t previous,
+              enum record_kind kind, const void *payload, size_t bytes)
+{
+    const struct probe *probe = probe_append(writer, run, seq, previous, kind, payload, bytes);
+    (void)probe_settle(writer);
+    return probe->result;
+}
+
+bool probe_is_readable(struct probe_writer *writer, const struct probe *probe)
+{
+    struct journal_record record;
+    if (journal_read(writer->writer, probe->append.run, probe->append.seq, &record) != 0)
+        return false;
+    return record.run == probe->append.run && record.seq == probe->append.seq &&
+           record.kind == probe->kind && record.bytes == probe->bytes &&
+           record.digest == digest_chain(probe->previous, probe->payload, probe->bytes) &&
+           memcmp(record.payload, probe->payload, probe->bytes) == 0;
+}
+
+struct audit {
+    struct suite *suite;
+    uint64_t run;
+    uint64_t count;
+    uint64_t records;
+    uint32_t *next_seq;
+    uint64_t *digest;
+};
+
+static int audit_visit(void *arg, const struct journal_record *record)
+{
+    struct audit *audit = arg;
+    uint64_t i = record->run - audit->run;
+    if (i >= audit->count)
+        return 0;
+    audit->records++;
+    EXPECT(audit->suite, 1, record->seq >= audit->next_seq[i]);
+    EXPECT(audit->suite, 2, record->seq <= audit->next_seq[i]);
+    if (record->seq == audit->next_seq[i]) {
+        uint64_t digest = digest_chain(audit->digest[i], record->payload, record->bytes);
+        EXPECT(audit->suite, 9, digest == record->digest);
+        audit->next_seq[i]++;
+    }
+    audit->digest[i] = record->digest;
+    return 0;
+}
+
+uint64_t probe_audit(struct probe_writer *writer, uint64_t run, uint64_t count)
+{
+    struct audit audit = {
+        .suite = writer->suite,
+        .run = run,
+        .count = count,
+        .next_seq = calloc(count, sizeof(uint32_t)),
+        .digest = calloc(count, sizeof(uint64_t)),
+    };
+    assert(count <= AUDIT_RUNS_MAX && audit.next_seq != NULL && audit.digest != NULL);
+    EXPECT(writer->suite, 4, journal_scan(writer->writer, audit_visit, &audit) == 0);
+    free(audit.next_seq);
+    free(audit.digest);
+    return audit.records;
+}
+
+void probe_fill(char *bytes, size_t size, uint64_t seed)
+{
+    struct prng prng = prng_stream(seed, 0, PRNG_TEST, 0);
+    for (size_t i = 0; i < size; i++) {
+        /* Every value in order first, then the seed's own. */
+        bytes[i] = (char)(i < 256 ? i ^ (seed & 0xff) : prng_next(&prng));
+    }
+}
