@@ -1,0 +1,161 @@
+/*
+ * agent: see agent.h. The states stand in the order of the story.
+ */
+#include "engine/agent.h"
+
+const char *outcome_name(enum outcome outcome)
+{
+    switch (outcome) {
+    case OUTCOME_COMPLETED:
+        return "completed";
+    case OUTCOME_FAILED:
+        return "failed";
+    case OUTCOME_TIMEOUT:
+        return "timeout";
+    case OUTCOME_JOURNAL:
+        return "journal";
+    case OUTCOME_COUNT:
+        break;
+    }
+    return "invalid";
+}
+
+void agent_init(struct agent *a, uint16_t turns_max, bool has_effect)
+{
+    *a = (struct agent){.state = AGENT_NEW, .turns_max = turns_max, .has_effect = has_effect};
+}
+
+static struct agent_action wait_more(void)
+{
+    return (struct agent_action){.kind = AGENT_WAIT};
+}
+
+static struct agent_action record(struct agent *a, enum agent_state state, enum record_kind kind,
+                                  uint32_t call)
+{
+    assert(!a->is_recording);
+    a->state = (uint8_t)state;
+    a->is_recording = true;
+    return (struct agent_action){.kind = AGENT_RECORD, .record = kind, .call = call};
+}
+
+static struct agent_action ask_model(struct agent *a)
+{
+    a->state = AGENT_THINKING;
+    a->turns++;
+    return (struct agent_action){.kind = AGENT_ASK_MODEL};
+}
+
+static struct agent_action run_tools(struct agent *a)
+{
+    a->state = AGENT_ACTING;
+    a->tools_recorded = 0;
+    return (struct agent_action){.kind = AGENT_RUN_TOOLS};
+}
+
+static struct agent_action end(struct agent *a, enum outcome outcome)
+{
+    a->outcome = (uint8_t)outcome;
+    a->is_failing = false;
+    return record(a, AGENT_ENDING, RECORD_END, 0);
+}
+
+/* The reply is recorded: it may be acted on. */
+static struct agent_action act_on_reply(struct agent *a)
+{
+    if (a->tools == 0)
+        return end(a, OUTCOME_COMPLETED);
+    if (a->turns >= a->turns_max)
+        return end(a, OUTCOME_FAILED); /* the model goes on asking: a loop without end */
+    a->tools_recorded = 0;
+    if (!a->has_effect)
+        return run_tools(a);
+    return record(a, AGENT_ATTEMPTING, RECORD_ATTEMPT, a->tools_recorded++);
+}
+
+/* Records the next result that has come, else waits for one, else goes on to the next turn. */
+static struct agent_action record_result(struct agent *a)
+{
+    if (a->is_recording)
+        return wait_more();
+    if (a->results != 0) {
+        uint32_t call = (uint32_t)__builtin_ctzll(a->results);
+        a->results &= a->results - 1;
+        a->tools_recorded++;
+        return record(a, AGENT_ACTING, RECORD_TOOL, call);
+    }
+    if (a->tools_recorded < a->tools)
+        return wait_more();
+    return ask_model(a);
+}
+
+static struct agent_action recorded(struct agent *a)
+{
+    assert(a->is_recording);
+    a->is_recording = false;
+    if (a->is_failing)
+        return end(a, a->outcome);
+    switch ((enum agent_state)a->state) {
+    case AGENT_BEGINNING:
+        return ask_model(a);
+    case AGENT_DECIDING:
+        return act_on_reply(a);
+    case AGENT_ATTEMPTING:
+        if (a->tools_recorded < a->tools)
+            return record(a, AGENT_ATTEMPTING, RECORD_ATTEMPT, a->tools_recorded++);
+        return run_tools(a);
+    case AGENT_ACTING:
+        return record_result(a);
+    case AGENT_ENDING:
+        a->state = AGENT_ENDED;
+        return (struct agent_action){.kind = AGENT_FINISH};
+    case AGENT_NEW:
+    case AGENT_THINKING:
+    case AGENT_ENDED:
+        break;
+    }
+    assert(!"a record was acked that the agent did not ask for");
+    return wait_more();
+}
+
+static struct agent_action fail(struct agent *a, enum outcome outcome)
+{
+    assert(outcome != OUTCOME_COMPLETED && a->state != AGENT_NEW && a->state != AGENT_ENDED);
+    if (outcome == OUTCOME_JOURNAL) {
+        a->outcome = OUTCOME_JOURNAL;
+        a->state = AGENT_ENDED;
+        return (struct agent_action){.kind = AGENT_FINISH};
+    }
+    if (a->state == AGENT_ENDING)
+        return wait_more(); /* its end is on its way already: that one counts */
+    a->results = 0;
+    if (!a->is_recording)
+        return end(a, outcome);
+    a->outcome = (uint8_t)outcome;
+    a->is_failing = true;
+    return wait_more();
+}
+
+struct agent_action agent_step(struct agent *a, struct agent_event event)
+{
+    switch (event.kind) {
+    case AGENT_START:
+        assert(a->state == AGENT_NEW);
+        return record(a, AGENT_BEGINNING, RECORD_BEGIN, 0);
+    case AGENT_RECORDED:
+        return recorded(a);
+    case AGENT_REPLIED:
+        assert(a->state == AGENT_THINKING && event.value <= AGENT_TOOLS_MAX);
+        a->tools = (uint8_t)event.value;
+        return record(a, AGENT_DECIDING, RECORD_MODEL, 0);
+    case AGENT_RESULT:
+        assert(a->state == AGENT_ACTING && event.value < a->tools);
+        assert((a->results & (UINT64_C(1) << event.value)) == 0);
+        a->results |= UINT64_C(1) << event.value;
+        return record_result(a);
+    case AGENT_FAIL:
+        return fail(a, (enum outcome)event.value);
+    }
+    assert(!"unknown event");
+    return wait_more();
+}

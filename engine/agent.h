@@ -1,0 +1,103 @@
+/*
+ * agent: the agent loop as a pure transition function: given what has happened, what is to be done
+ * next.
+ *
+ * It knows no clock, no I/O and no memory but its own 24 bytes, so that a resumed run can be taken
+ * through the very same transitions by its records. The order that makes a run durable is here: a
+ * reply is recorded before it is acted on, an attempt before the tool's effect, a result before the
+ * next model call, the end before the run counts.
+ *
+ *   begin → (ask the model → record the reply → [record the attempts] → run the tools → record each
+ * result)* → end
+ *
+ * Ownership: plain data of the caller's. Threading: none. Errors: none; an event that cannot happen
+ * in a state is our own mistake and asserts.
+ */
+#ifndef BENCH_AGENT_H
+#define BENCH_AGENT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "journal/journal.h"
+
+enum { AGENT_TOOLS_MAX = 64 };
+
+/* Whether a tool call is said to change the world, and so journaled before it is made. */
+enum tool_effect {
+    TOOL_EFFECT_NONE,   /* read-only: no attempt record */
+    TOOL_EFFECT_NOOP,   /* an effect is declared, and does nothing */
+    TOOL_EFFECT_LEDGER, /* each call that happens appends a line to the ledger */
+};
+
+/* How a run ended. Values reach disks by name: append-only. */
+enum outcome {
+    OUTCOME_COMPLETED,
+    OUTCOME_FAILED,  /* the model or a tool failed */
+    OUTCOME_TIMEOUT, /* -timeout was over */
+    OUTCOME_JOURNAL, /* a record was refused: nothing can be recorded, not even the end */
+    OUTCOME_COUNT,
+};
+const char *outcome_name(enum outcome outcome);
+
+enum agent_state {
+    AGENT_NEW,
+    AGENT_BEGINNING,  /* begin is being recorded */
+    AGENT_THINKING,   /* the model has been asked */
+    AGENT_DECIDING,   /* its reply is being recorded */
+    AGENT_ATTEMPTING, /* the attempts are being recorded, one after the other */
+    AGENT_ACTING,     /* the tools run side by side; each result is recorded when it comes */
+    AGENT_ENDING,     /* end is being recorded */
+    AGENT_ENDED,
+};
+
+struct agent {
+    uint8_t state;          /* enum agent_state */
+    uint8_t outcome;        /* enum outcome; what the end will say */
+    bool has_effect;        /* attempts are recorded */
+    bool is_recording;      /* a record is on its way */
+    bool is_failing;        /* ends as soon as no record is on its way */
+    uint8_t tools;          /* calls that the last reply asked for; 0: it was the final one */
+    uint8_t tools_recorded; /* attempts, then results, of these that are recorded or on their way */
+    uint16_t turns;         /* model calls begun */
+    uint16_t turns_max;
+    uint64_t results; /* a bit a call whose result waits to be recorded */
+};
+static_assert(sizeof(struct agent) == 24, "embedded in every run");
+
+enum agent_event_kind {
+    AGENT_START,
+    AGENT_RECORDED, /* the record on its way is acked */
+    AGENT_REPLIED,  /* the model's reply is complete and valid; value: how many tool calls it asks
+                       for */
+    AGENT_RESULT,   /* a tool call is over; value: which */
+    AGENT_FAIL,     /* the run cannot go on; value: enum outcome, not OUTCOME_COMPLETED */
+};
+
+struct agent_event {
+    enum agent_event_kind kind;
+    uint32_t value;
+};
+
+enum agent_action_kind {
+    AGENT_WAIT,   /* for what is on its way already */
+    AGENT_RECORD, /* append a record of kind `record`; for attempts and tools, of call `call` */
+    AGENT_ASK_MODEL,
+    AGENT_RUN_TOOLS, /* all calls of the last reply */
+    AGENT_FINISH,    /* the run is over, with agent->outcome */
+};
+
+struct agent_action {
+    enum agent_action_kind kind;
+    enum record_kind record;
+    uint32_t call;
+};
+
+void agent_init(struct agent *a, uint16_t turns_max, bool has_effect);
+
+/* The one transition function. When it fails a run in AGENT_THINKING or AGENT_ACTING, the caller
+ * must let go of the model call and the tools first. */
+struct agent_action agent_step(struct agent *a, struct agent_event event);
+
+#endif

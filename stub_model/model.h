@@ -1,0 +1,104 @@
+/*
+ * model: what answers a request with a stream of events, as a provider's client library would hand
+ * them up.
+ *
+ * One model a scheduler thread. model_submit() takes the request's bytes (read before it returns,
+ * not kept); events follow on the same thread from later turns of the loop, never from inside the
+ * call: MODEL_TEXT and MODEL_TOOL_CALL / MODEL_ARGUMENTS pieces in order, then exactly one
+ * MODEL_FINISH or MODEL_ERROR, the last. Ownership: the call is embedded in the caller's struct and
+ * belongs to the model from model_submit() until its last event or model_cancel(). Event bytes are
+ * valid during the callback.
+ *
+ * A new model is one file and one row in model.c.
+ */
+#ifndef BENCH_MODEL_H
+#define BENCH_MODEL_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/dist.h"
+#include "engine/base/err.h"
+#include "engine/base/wheel.h"
+
+struct loop;
+struct model;
+struct hist;
+
+enum model_event_kind {
+    MODEL_TEXT,      /* a piece of the reply's text, UTF-8, not escaped */
+    MODEL_TOOL_CALL, /* a tool call begins: call_index and the tool's name in `bytes` */
+    MODEL_ARGUMENTS, /* a piece of that call's arguments, as JSON text */
+    MODEL_FINISH,    /* the reply is complete: finish, prompt_tokens, completion_tokens */
+    MODEL_ERROR,     /* the request was refused or failed: the reason in `bytes` */
+};
+
+enum model_finish { MODEL_FINISH_STOP, MODEL_FINISH_TOOL_CALLS };
+
+struct model_event {
+    enum model_event_kind kind;
+    enum model_finish finish;
+    const char *bytes;
+    size_t size;
+    uint32_t call_index; /* from 0 */
+    uint32_t prompt_tokens;
+    uint32_t completion_tokens;
+};
+
+struct model_call {
+    struct timer timer; /* the model's own, as are the next four */
+    const struct model *model;
+    uint32_t turn;
+    uint32_t prompt_tokens;
+    const char *refusal; /* why the request was refused, a constant text, or NULL */
+    uint64_t run;        /* the caller's: what the reply is a function of, with seed and turn */
+    void (*on_event)(struct model_call *call, const struct model_event *event, uint64_t now_ns);
+};
+static_assert(sizeof(struct model_call) == 72, "embedded in every run");
+
+struct model_config {
+    const char *name; /* the row of the table: "stub" */
+    uint64_t seed;
+    struct dist latency; /* shared, read-only */
+    uint32_t turns; /* the last turn answers with the final text, those before with tool calls */
+    uint32_t tools; /* tool calls a turn */
+    struct hist *overshoot; /* delivered − (submitted + sampled latency), may be NULL; written by
+                               the model's thread */
+};
+
+struct model_ops {
+    const char *name;
+    int (*open)(struct model *model, struct errmsg *why);
+    void (*close)(struct model *model);
+    void (*submit)(struct model *model, struct model_call *call, const char *request, size_t size,
+                   uint64_t now_ns);
+    void (*cancel)(struct model *model, struct model_call *call);
+};
+
+struct model {
+    const struct model_ops *ops;
+    struct loop *loop;
+    struct model_config config;
+    void *impl;
+};
+
+int model_open(struct model *model, const struct model_config *config, struct loop *loop,
+               struct errmsg *why);
+void model_close(struct model *model);
+
+static inline void model_submit(struct model *model, struct model_call *call, const char *request,
+                                size_t size, uint64_t now_ns)
+{
+    model->ops->submit(model, call, request, size, now_ns);
+}
+
+/* No further event of this call comes. */
+static inline void model_cancel(struct model *model, struct model_call *call)
+{
+    model->ops->cancel(model, call);
+}
+
+extern const struct model_ops model_stub_ops;
+
+#endif
