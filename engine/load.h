@@ -1,0 +1,47 @@
+/*
+ * load: arrivals: which run starts next, and when it should have. Today the closed loop: a run
+ * starts when a slot comes free, for as long as there are runs, time is left and nobody said stop.
+ *
+ * Threading: one load for all schedulers; load_claim() is lock-free from any thread. Units: ns.
+ */
+#ifndef BENCH_LOAD_H
+#define BENCH_LOAD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct load {
+    _Alignas(64) _Atomic uint64_t next_run; /* on a cache line of its own: every claim writes it */
+    _Alignas(64) _Atomic uint64_t in_flight;
+    _Atomic uint64_t in_flight_peak;
+    _Alignas(64) _Atomic bool is_stopped;
+    uint64_t runs;     /* UINT64_MAX: no bound */
+    uint64_t until_ns; /* no run starts at or after; UINT64_MAX: no bound */
+};
+
+void load_init(struct load *load, uint64_t runs, uint64_t until_ns);
+
+/* The number of the next run, or false when no more are to start. */
+static inline bool load_claim(struct load *load, uint64_t now_ns, uint64_t *run)
+{
+    if (atomic_load_explicit(&load->is_stopped, memory_order_relaxed) || now_ns >= load->until_ns)
+        return false;
+    /* Looked at first, so that idle slots do not push the counter past the end for ever. */
+    if (atomic_load_explicit(&load->next_run, memory_order_relaxed) >= load->runs)
+        return false;
+    *run = atomic_fetch_add_explicit(&load->next_run, 1, memory_order_relaxed);
+    return *run < load->runs;
+}
+
+/* A slot has begun to hold runs, or holds none any more: what peak tasks are counted from. A slot
+ * that goes from one run to the next is in neither. */
+void load_slot_filled(struct load *load);
+void load_slot_emptied(struct load *load);
+
+void load_stop(struct load *load);
+
+/* How many runs have been handed out. */
+uint64_t load_claimed(const struct load *load);
+
+#endif

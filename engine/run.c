@@ -1,0 +1,500 @@
+/*
+ * run: see run.h. First the records, then the model, then the tools, then what ties them together.
+ */
+#include "engine/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/digest.h"
+#include "engine/record.h"
+#include "engine/tool.h"
+
+enum {
+    SCRATCH_BYTES_MIN = 16 << 10,
+    INPUT_BYTES_MAX = 64,
+};
+
+/* A tool call from the reply that asks for it to its recorded result: a child that answers its run
+ * when its latency is over. */
+struct tool_task {
+    struct timer timer;
+    struct run *run;
+    struct tool_task *next;
+    uint32_t call;     /* of the turn, from 0 */
+    uint32_t call_id;  /* of the run, from 1 */
+    uint32_t capacity; /* of its block in the pool */
+    struct message_call message;
+    struct tool_result result;
+};
+
+static void advance(struct run *run, struct agent_event event, uint64_t now_ns);
+static void on_tool_due(struct timer *timer, uint64_t now_ns);
+
+int run_env_open(struct run_env *env, size_t pool_bytes_max)
+{
+    pool_init(&env->pool, pool_bytes_max);
+    env->scratch = malloc(SCRATCH_BYTES_MIN);
+    env->scratch_bytes = SCRATCH_BYTES_MIN;
+    return env->scratch != NULL ? 0 : -ENOMEM;
+}
+
+void run_env_close(struct run_env *env)
+{
+    free(env->scratch);
+    env->scratch = NULL;
+    pool_close(&env->pool);
+}
+
+static uint64_t number_of(const struct run *run)
+{
+    return run->model_call.run;
+}
+
+static void fail_with(struct run *run, enum outcome outcome, const char *reason, size_t size,
+                      uint64_t now_ns)
+{
+    struct errmsg *first = &run->env->first_error;
+    if (run->agent.state == AGENT_ENDING && outcome != OUTCOME_JOURNAL)
+        return; /* its end is on its way already: that one counts */
+    if (first->text[0] == '\0')
+        (void)errmsg_set(first, 0, "run %" PRIu64 ": %.*s", number_of(run), (int)size, reason);
+    advance(run, (struct agent_event){AGENT_FAIL, outcome}, now_ns);
+}
+
+static void fail(struct run *run, enum outcome outcome, const char *reason, uint64_t now_ns)
+{
+    fail_with(run, outcome, reason, strlen(reason), now_ns);
+}
+
+/* A writer on the scratch with room for `bytes`, or an empty one that is full at once. */
+static struct json_writer scratch_writer(struct run_env *env, size_t bytes)
+{
+    if (bytes > env->scratch_bytes) {
+        size_t wanted = env->scratch_bytes * 2 > bytes ? env->scratch_bytes * 2 : bytes;
+        char *grown = realloc(env->scratch, wanted);
+        if (grown == NULL)
+            return (struct json_writer){.at = env->scratch, .end = env->scratch, .is_full = true};
+        env->scratch = grown;
+        env->scratch_bytes = wanted;
+    }
+    return json_writer_on(env->scratch, env->scratch_bytes);
+}
+
+/* The user's first message. */
+static size_t write_input(const struct run *run, char text[INPUT_BYTES_MAX])
+{
+    struct json_writer w = json_writer_on(text, INPUT_BYTES_MAX);
+    json_write_literal(&w, "Where is order ");
+    json_write_u64(&w, number_of(run));
+    json_write_literal(&w, "?");
+    return (size_t)(w.at - text);
+}
+
+/* --- records --- */
+
+static struct tool_task *find_tool(struct run *run, uint32_t call)
+{
+    struct tool_task *task = run->tools;
+    while (task != NULL && task->call != call)
+        task = task->next;
+    assert(task != NULL);
+    return task;
+}
+
+static struct json_writer compose_begin(struct run *run)
+{
+    const struct run_shape *shape = run->env->shape;
+    char input[INPUT_BYTES_MAX];
+    struct record_begin begin = {
+        .seed = shape->seed,
+        .turns = shape->turns,
+        .tools = shape->tools,
+        .effect = shape->tool_effect,
+        .input = input,
+        .input_bytes = write_input(run, input),
+    };
+    struct json_writer w = scratch_writer(run->env, record_bytes_max(begin.input_bytes));
+    record_write_begin(&w, &begin);
+    return w;
+}
+
+static struct json_writer compose_model(struct run *run)
+{
+    struct record_model model = {
+        .message = message_of_reply(&run->history, &run->reply),
+        .finish = run->agent.tools > 0 ? "tool_calls" : "stop",
+        .prompt_tokens = run->prompt_tokens,
+        .completion_tokens = run->completion_tokens,
+        .request_digest = run->request_digest,
+    };
+    struct json_writer w = scratch_writer(run->env, record_bytes_max(0) + model.message.size);
+    record_write_model(&w, &model);
+    return w;
+}
+
+static struct json_writer compose_attempt(struct run *run)
+{
+    const struct tool_task *task = find_tool(run, run->record_call);
+    struct json_span name = message_call_name(&run->history, &task->message);
+    struct json_span arguments = message_call_arguments(&run->history, &task->message);
+    struct json_writer w =
+        scratch_writer(run->env, record_bytes_max(0) + name.size + arguments.size);
+    record_write_attempt(&w, task->call_id, &name, &arguments, 1);
+    return w;
+}
+
+static struct json_writer compose_tool(struct run *run)
+{
+    const struct tool_task *task = find_tool(run, run->record_call);
+    const struct tool_result *result = &task->result;
+    struct json_writer w = scratch_writer(run->env, record_bytes_max(result->size));
+    record_write_tool(&w, task->call_id, result->text, result->size, result->is_error);
+    return w;
+}
+
+static struct json_writer compose_end(struct run *run)
+{
+    struct record_end end = {
+        .outcome = run->agent.outcome,
+        .turns = run->agent.turns,
+        .tool_calls = run->calls_total,
+        .records = run->append.seq + 1,
+        .prompt_tokens = run->prompt_tokens_total,
+        .completion_tokens = run->completion_tokens_total,
+    };
+    struct json_writer w = scratch_writer(run->env, record_bytes_max(0));
+    record_write_end(&w, &end);
+    return w;
+}
+
+static struct json_writer compose(struct run *run)
+{
+    switch ((enum record_kind)run->record) {
+    case RECORD_BEGIN:
+        return compose_begin(run);
+    case RECORD_MODEL:
+        return compose_model(run);
+    case RECORD_ATTEMPT:
+        return compose_attempt(run);
+    case RECORD_TOOL:
+        return compose_tool(run);
+    case RECORD_END:
+        return compose_end(run);
+    }
+    assert(!"unknown record kind");
+    return (struct json_writer){.is_full = true};
+}
+
+static void append_record(struct run *run, uint64_t now_ns)
+{
+    struct json_writer w = compose(run);
+    if (!json_write_ok(&w)) {
+        fail(run, OUTCOME_JOURNAL, "no memory to compose a record", now_ns);
+        return;
+    }
+    journal_append(run->env->journal, &run->append, run->record, run->env->scratch,
+                   (size_t)(w.at - run->env->scratch));
+}
+
+/* The result of the tool call that has just been recorded goes into the history. */
+static const char *keep_result(struct run *run)
+{
+    struct run_env *env = run->env;
+    struct tool_task **link = &run->tools;
+    while ((*link)->call != run->record_call)
+        link = &(*link)->next;
+    struct tool_task *task = *link;
+    *link = task->next;
+    const char *reason = task->result.is_error ? "a tool call failed" : NULL;
+    if (history_add_result(&run->history, &env->pool, task->call_id, task->result.text,
+                           task->result.size) != 0)
+        reason = "no memory for the history";
+    pool_free(&env->pool, task, task->capacity);
+    run->calls_total++;
+    return reason;
+}
+
+/* What the run remembers of a record once it is durable. NULL, or why the run cannot go on. */
+static const char *keep_record(struct run *run)
+{
+    switch ((enum record_kind)run->record) {
+    case RECORD_BEGIN: {
+        char input[INPUT_BYTES_MAX];
+        if (history_add_user(&run->history, &run->env->pool, input, write_input(run, input)) != 0)
+            return "no memory for the history";
+        return NULL;
+    }
+    case RECORD_TOOL:
+        return keep_result(run);
+    case RECORD_MODEL:
+    case RECORD_ATTEMPT:
+    case RECORD_END:
+        return NULL;
+    }
+    assert(!"unknown record kind");
+    return NULL;
+}
+
+static void on_record_done(struct journal_append *append, int result)
+{
+    struct run *run = container_of(append, struct run, append);
+    uint64_t now_ns = loop_clock_ns(&run->env->sched->loop);
+    if (result == JOURNAL_AGAIN) {
+        append_record(run, now_ns); /* the wait for room goes on counting as the journal's */
+        return;
+    }
+    run->time.journal_ns += now_ns - run->since_ns;
+    hist_record(run->env->append, now_ns - run->since_ns);
+    run->since_ns = now_ns;
+    if (result != JOURNAL_ACKED) {
+        fail(run, OUTCOME_JOURNAL, journal_strerror(result), now_ns);
+        return;
+    }
+    append->seq++;
+    const char *reason = keep_record(run);
+    if (reason != NULL)
+        fail(run, OUTCOME_FAILED, reason, now_ns);
+    advance(run, (struct agent_event){AGENT_RECORDED, 0}, now_ns);
+}
+
+/* --- the model --- */
+
+/* The calls that a reply asks for, in its order. False without memory. */
+static bool add_tools(struct run *run, const struct message_call *calls, uint32_t count)
+{
+    struct pool *pool = &run->env->pool;
+    struct tool_task **link = &run->tools;
+    for (uint32_t call = 0; call < count; call++) {
+        size_t capacity = 0;
+        struct tool_task *task = pool_alloc(pool, sizeof(*task), &capacity);
+        if (task == NULL)
+            return false;
+        timer_init(&task->timer, on_tool_due);
+        task->run = run;
+        task->next = NULL;
+        task->call = call;
+        task->call_id = run->calls_total + call + 1;
+        task->capacity = (uint32_t)capacity;
+        task->message = calls[call];
+        *link = task;
+        link = &task->next;
+    }
+    return true;
+}
+
+static void on_reply_finished(struct run *run, const struct model_event *event, uint64_t now_ns)
+{
+    struct message_call calls[AGENT_TOOLS_MAX];
+    const char *reason = NULL;
+    int error = run->reply_error;
+    if (error == 0)
+        error = reply_finish(&run->reply, &run->history, &run->env->pool);
+    if (error == 0)
+        error =
+            message_check_reply(&run->history, &run->reply, run->calls_total + 1, calls, &reason);
+    if (error == 0 && (event->finish == MODEL_FINISH_TOOL_CALLS) != (run->reply.calls > 0)) {
+        error = -EBADMSG;
+        reason = "a reply whose finish reason does not fit its tool calls";
+    }
+    if (error == 0 && !add_tools(run, calls, run->reply.calls))
+        error = -ENOMEM;
+    if (error != 0) {
+        fail(run, OUTCOME_FAILED, reason != NULL ? reason : strerrordesc_np(-error), now_ns);
+        return;
+    }
+    run->prompt_tokens = event->prompt_tokens;
+    run->completion_tokens = event->completion_tokens;
+    run->prompt_tokens_total += event->prompt_tokens;
+    run->completion_tokens_total += event->completion_tokens;
+    advance(run, (struct agent_event){AGENT_REPLIED, run->reply.calls}, now_ns);
+}
+
+/* Pieces are written to the history as they come. The first that cannot be is remembered until the
+ * stream ends: it is the model's to end it. */
+static void on_model_event(struct model_call *call, const struct model_event *event,
+                           uint64_t now_ns)
+{
+    struct run *run = container_of(call, struct run, model_call);
+    struct pool *pool = &run->env->pool;
+    int error = 0;
+    switch (event->kind) {
+    case MODEL_TEXT:
+        error = reply_add_text(&run->reply, &run->history, pool, event->bytes, event->size);
+        break;
+    case MODEL_TOOL_CALL:
+        error = reply_add_call(&run->reply, &run->history, pool,
+                               run->calls_total + event->call_index + 1, event->bytes, event->size);
+        break;
+    case MODEL_ARGUMENTS:
+        error = reply_add_arguments(&run->reply, &run->history, pool, event->bytes, event->size);
+        break;
+    case MODEL_FINISH:
+    case MODEL_ERROR:
+        now_ns = loop_clock_ns(&run->env->sched->loop);
+        run->time.model_ns += now_ns - run->since_ns;
+        run->since_ns = now_ns;
+        if (event->kind == MODEL_FINISH)
+            on_reply_finished(run, event, now_ns);
+        else
+            fail_with(run, OUTCOME_FAILED, event->bytes, event->size, now_ns);
+        return;
+    }
+    if (error != 0 && run->reply_error == 0)
+        run->reply_error = (int16_t)error;
+}
+
+static void ask_model(struct run *run, uint64_t now_ns)
+{
+    struct run_env *env = run->env;
+    struct json_writer w = scratch_writer(env, request_bytes_max(&run->history));
+    request_write(&w, &run->history);
+    if (!json_write_ok(&w)) {
+        fail(run, OUTCOME_FAILED, "no memory to compose a request", now_ns);
+        return;
+    }
+    size_t size = (size_t)(w.at - env->scratch);
+    run->request_digest = digest_bytes(env->scratch, size);
+    run->reply = (struct reply){.state = REPLY_NONE};
+    env->model_calls++;
+    model_submit(env->model, &run->model_call, env->scratch, size, now_ns);
+}
+
+/* --- the tools --- */
+
+static void finish_tool(struct tool_task *task)
+{
+    struct run *run = task->run;
+    const struct run_shape *shape = run->env->shape;
+    struct tool_context context = {
+        .effect = shape->tool_effect,
+        .ledger_fd = shape->ledger_fd,
+        .run = number_of(run),
+        .call_id = task->call_id,
+        .attempt = 1,
+    };
+    struct json_span name = message_call_name(&run->history, &task->message);
+    struct json_span arguments = message_call_arguments(&run->history, &task->message);
+    tool_run(&context, &name, &arguments, &task->result);
+    uint64_t now_ns = loop_clock_ns(&run->env->sched->loop);
+    if (!run->agent.is_recording) { /* else the wait counts as the journal's */
+        run->time.tool_ns += now_ns - run->since_ns;
+        run->since_ns = now_ns;
+    }
+    advance(run, (struct agent_event){AGENT_RESULT, task->call}, now_ns);
+}
+
+static void on_tool_due(struct timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    finish_tool(container_of(timer, struct tool_task, timer));
+}
+
+/* A tool without latency is a function call; its result goes no further than into an append, so the
+ * stack stays flat. */
+static void run_tools(struct run *run, uint64_t now_ns)
+{
+    struct run_env *env = run->env;
+    struct tool_task *task = run->tools;
+    while (task != NULL) {
+        struct prng p =
+            prng_stream(env->shape->seed, number_of(run), PRNG_TOOL_LATENCY, task->call_id);
+        uint64_t latency_ns = dist_sample(&env->shape->tool_latency, &p);
+        struct tool_task *next = task->next;
+        env->tool_calls++;
+        if (latency_ns > 0)
+            loop_timer_start(&env->sched->loop, &task->timer, now_ns + latency_ns);
+        else
+            finish_tool(task);
+        if (run->agent.state != AGENT_ACTING)
+            return; /* the result could not be recorded: the run is over, and its tools are gone */
+        task = next;
+    }
+}
+
+static void free_tools(struct run *run)
+{
+    while (run->tools != NULL) {
+        struct tool_task *task = run->tools;
+        run->tools = task->next;
+        loop_timer_stop(&run->env->sched->loop, &task->timer);
+        pool_free(&run->env->pool, task, task->capacity);
+    }
+}
+
+/* --- the whole --- */
+
+/* Lets go of the model and of tools whose time has not come: their effects have not happened. */
+static void stop_waiting(struct run *run)
+{
+    if (run->agent.state == AGENT_THINKING)
+        model_cancel(run->env->model, &run->model_call);
+    for (struct tool_task *task = run->tools; task != NULL; task = task->next)
+        loop_timer_stop(&run->env->sched->loop, &task->timer);
+}
+
+static void finish(struct run *run, uint64_t now_ns)
+{
+    free_tools(run);
+    history_free(&run->history, &run->env->pool);
+    run->env->ended(run->env, run, now_ns);
+}
+
+static void advance(struct run *run, struct agent_event event, uint64_t now_ns)
+{
+    if (event.kind == AGENT_FAIL)
+        stop_waiting(run);
+    struct agent_action action = agent_step(&run->agent, event);
+    switch (action.kind) {
+    case AGENT_WAIT:
+        return;
+    case AGENT_RECORD:
+        run->record = (uint8_t)action.record;
+        run->record_call = (uint8_t)action.call;
+        append_record(run, now_ns);
+        return;
+    case AGENT_ASK_MODEL:
+        ask_model(run, now_ns);
+        return;
+    case AGENT_RUN_TOOLS:
+        run_tools(run, now_ns);
+        return;
+    case AGENT_FINISH:
+        finish(run, now_ns);
+        return;
+    }
+    assert(!"unknown action");
+}
+
+void run_start(struct run *run, struct run_env *env, uint64_t number, uint64_t intended_ns,
+               uint64_t now_ns)
+{
+    struct task task = run->task;
+    *run = (struct run){
+        .task = task,
+        .env = env,
+        .model_call = {.run = number, .on_event = on_model_event},
+        .append = {.done = on_record_done, .run = number, .digest = DIGEST_START},
+        .intended_ns = intended_ns,
+        .started_ns = now_ns,
+        .since_ns = now_ns,
+    };
+    timer_init(&run->model_call.timer, NULL);
+    agent_init(&run->agent, (uint16_t)env->shape->turns,
+               tool_effect_is_declared(env->shape->tool_effect));
+    advance(run, (struct agent_event){AGENT_START, 0}, now_ns);
+}
+
+void run_time_out(struct run *run, uint64_t now_ns)
+{
+    fail(run, OUTCOME_TIMEOUT, "-timeout is over", now_ns);
+}
+
+void run_abandon(struct run *run)
+{
+    stop_waiting(run);
+    free_tools(run);
+    history_free(&run->history, &run->env->pool);
+}

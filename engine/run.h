@@ -1,0 +1,107 @@
+/*
+ * run: one agent run in flight: the only place where the agent's actions become I/O.
+ *
+ * A run asks agent_step() what to do, does it (append a record, ask the model, start the tools),
+ * and comes back when that is settled. It holds no stack: between two steps everything is in its
+ * struct, and its conversation in a block of the scheduler's pool.
+ *
+ * Ownership: the struct is the caller's and must not move from run_start() until env->ended() is
+ * called for it, or run_abandon(). Threading: all on the scheduler's thread. Errors: what goes
+ * wrong in a run ends that run, with an outcome; the first reason is kept in env->first_error.
+ * Units: ns.
+ */
+#ifndef BENCH_RUN_H
+#define BENCH_RUN_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/agent.h"
+#include "engine/base/dist.h"
+#include "engine/base/err.h"
+#include "engine/base/hist.h"
+#include "engine/base/pool.h"
+#include "engine/message.h"
+#include "engine/sched.h"
+#include "journal/journal.h"
+#include "stub_model/model.h"
+
+struct run;
+struct tool_task;
+
+/* The shape of every run of a campaign. */
+struct run_shape {
+    uint64_t seed;
+    uint64_t timeout_ns; /* 0: none */
+    struct dist tool_latency;
+    uint32_t turns;
+    uint32_t tools;
+    enum tool_effect tool_effect;
+    int ledger_fd;
+};
+
+/* What the runs of one scheduler share. */
+struct run_env {
+    struct sched *sched;
+    struct journal_writer *journal;
+    struct model *model;
+    const struct run_shape *shape;
+    struct pool pool; /* histories and tool calls */
+    char *scratch;    /* where requests and records are composed */
+    size_t scratch_bytes;
+    struct hist *append; /* append to ack */
+    uint64_t model_calls;
+    uint64_t tool_calls;
+    struct errmsg first_error; /* why the first run that did not complete did not */
+    /* The run is over; its struct may be started again, from a later step. */
+    void (*ended)(struct run_env *env, struct run *run, uint64_t now_ns);
+};
+
+/* Where the time of a run went: what it was waiting for. */
+struct run_time {
+    uint64_t model_ns;
+    uint64_t journal_ns;
+    uint64_t tool_ns;
+};
+
+struct run {
+    struct task task; /* the owner's: to be started from the run queue */
+    struct run_env *env;
+    struct model_call model_call; /* holds the run's number */
+    struct journal_append append; /* holds the seq and the digest */
+    struct agent agent;
+    struct history history;
+    struct tool_task *tools; /* calls of the last reply whose result is not recorded */
+    uint64_t intended_ns;    /* when the schedule said it starts */
+    uint64_t started_ns;
+    uint64_t since_ns; /* since when it waits */
+    struct run_time time;
+    uint64_t request_digest;
+    struct reply reply;
+    uint32_t prompt_tokens; /* of the last reply */
+    uint32_t completion_tokens;
+    uint32_t prompt_tokens_total;
+    uint32_t completion_tokens_total;
+    uint32_t calls_total; /* tool calls whose result is recorded */
+    uint8_t record;       /* enum record_kind on its way */
+    uint8_t record_call;  /* of a tool record */
+    int16_t reply_error;  /* what the reply broke on, before it was finished */
+};
+static_assert(sizeof(struct run) <= 512, "the bound of the design");
+
+/* 0, or -ENOMEM. The pool may take pool_bytes_max. */
+int run_env_open(struct run_env *env, size_t pool_bytes_max);
+void run_env_close(struct run_env *env);
+
+void run_start(struct run *run, struct run_env *env, uint64_t number, uint64_t intended_ns,
+               uint64_t now_ns);
+
+/* The run's time is over: it ends as soon as what it is waiting for allows. */
+void run_time_out(struct run *run, uint64_t now_ns);
+
+/* Lets go of the run without ending it; env->ended() is not called. No append of it may be
+ * outstanding. */
+void run_abandon(struct run *run);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * worker: one scheduler's share of a campaign: a thread with its loop, its journal writer, its
+ * model, and as many slots as it may have runs in flight. A run stays with the worker that started
+ * it.
+ *
+ * Life: worker_start() begins the thread, which opens everything and then waits at the gate; when
+ * all have opened, the campaign opens the gate. Threading: worker_run() and what it calls are the
+ * worker's thread; the atomics are for the controlling thread to read and write. Ownership: the
+ * campaign's. Units: ns.
+ */
+#ifndef BENCH_WORKER_H
+#define BENCH_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/campaign.h"
+#include "engine/load.h"
+#include "engine/run.h"
+
+struct slot_deadline;
+
+/* What has been read back from a writer's part of the journal. */
+struct worker_readback {
+    uint64_t records;
+    uint64_t bytes;
+    uint64_t ends; /* runs that have an end record */
+};
+
+/* For the controlling thread to look at while the worker writes; relaxed. */
+struct worker_progress {
+    _Atomic uint64_t runs_started;
+    _Atomic uint64_t runs_ended;
+    _Atomic uint64_t errors;
+    _Atomic uint64_t records;
+};
+
+struct worker {
+    const struct campaign_config *config;
+    const struct loop_ops *loop_ops; /* NULL: by name */
+    struct journal *journal;
+    struct load *load;
+    unsigned index;
+    uint32_t slots;
+    uint32_t slots_warm; /* how many of them, and how much of the memory to come besides, are
+                            brought in before the gate opens */
+    uint64_t warm_bytes;
+
+    struct sched sched;
+    struct model model;
+    struct run_env env;
+    struct run_shape shape;
+    struct run *runs;                /* one a slot */
+    struct slot_deadline *deadlines; /* one a slot with -timeout, else NULL */
+    uint32_t slots_filled;           /* of `slots`, so far */
+    uint32_t slots_busy;
+    struct task filler; /* fills the slots at the start, a turn's worth at a time */
+    uint64_t start_ns;
+    bool is_abandoning;
+
+    uint64_t ended_ns; /* when the last run ended */
+    uint64_t runs_by_outcome[OUTCOME_COUNT];
+    uint64_t runs_abandoned;
+    struct run_time time; /* sums over completed runs */
+    uint64_t queue_ns;
+    struct hist *hists; /* the block that holds the six below */
+    struct hist *response;
+    struct hist *service;
+    struct hist *failed;
+    struct hist *append;
+    struct hist *lag;
+    struct hist *overshoot;
+
+    struct worker_progress progress;
+    _Atomic bool must_abandon; /* set by the controlling thread, which then wakes the loop */
+    uint64_t allocated_bytes;  /* by this thread, since the gate opened */
+    struct errmsg error;       /* why the scheduler gave up; empty when it did not */
+    struct worker_readback readback;
+};
+
+/* Opens loop, journal writer, model and slots, on the calling thread. Never leaves half: on failure
+ * everything is closed. */
+int worker_open(struct worker *worker, struct errmsg *why);
+void worker_close(struct worker *worker);
+
+/* Fills the slots, as of start_ns, and drives the runs until none is left to start and none in
+ * flight. */
+void worker_run(struct worker *worker, uint64_t start_ns);
+
+/* Counts what the journal holds of this worker's runs. */
+int worker_read_back(struct worker *worker);
+
+#endif
