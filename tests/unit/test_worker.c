@@ -1,0 +1,371 @@
+/*
+ * A worker on a virtual clock: its slots, how runs end when something fails, and where their time
+ * went. What holds for any shape and any fault is tests/sim/test_sim.c's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/loop_sim.h"
+#include "tests/lib/sim_log.h"
+#include "tests/lib/sim_world.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define TICK_NS (UINT64_C(1) << WHEEL_TICK_BITS)
+
+static struct dist latency_of(const char *spec)
+{
+    struct dist d;
+    struct errmsg why = {""};
+    assert_int_equal(dist_parse(&d, spec, DIST_DURATION, &why), 0);
+    return d;
+}
+
+static struct sim_world_config config_of(uint64_t runs, uint32_t concurrency)
+{
+    struct sim_world_config config = {.campaign = sim_campaign(runs), .ledger_fd = -1};
+    config.campaign.concurrency = concurrency;
+    return config;
+}
+
+static struct sim_world *open_world(const struct sim_world_config *config)
+{
+    struct sim_world *world = aligned_alloc(64, sizeof(*world));
+    assert_non_null(world);
+    assert_int_equal(sim_world_open(world, config), 0);
+    return world;
+}
+
+static void run_world(struct sim_world *world)
+{
+    sim_world_run(world);
+    assert_string_equal(world->fault.text, "");
+}
+
+static void close_world(struct sim_world *world)
+{
+    sim_world_close(world);
+    free(world);
+}
+
+static struct worker *first_worker(struct sim_world *world)
+{
+    return &world->lanes[0].worker;
+}
+
+static void slots_are_filled_as_far_as_there_are_runs(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t runs;
+        uint32_t concurrency;
+        uint32_t threads;
+        uint64_t peak;
+    } cases[] = {
+        {1, 1, 1, 1},          {1, 64, 1, 1},       {10, 64, 1, 10},     {10, 64, 2, 10},
+        {64, 64, 1, 64},       {65, 64, 1, 64},     {300, 64, 2, 64},    {300, 7, 2, 7},
+        {1000, 1000, 1, 1000}, {1000, 999, 2, 999}, {5000, 300, 1, 300},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct sim_world_config config = config_of(cases[i].runs, cases[i].concurrency);
+        config.campaign.threads = cases[i].threads;
+        config.campaign.latency = latency_of("5ms");
+        struct sim_world *world = open_world(&config);
+        run_world(world);
+        assert_int_equal(world->ended_count, cases[i].runs);
+        assert_int_equal(world->load.in_flight_peak, cases[i].peak);
+        assert_int_equal(world->load.in_flight, 0);
+        close_world(world);
+    }
+}
+
+/* Exactly as many as slots are in flight while enough are left: so this long it takes. */
+static void a_free_slot_is_filled_at_once(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(100, 10);
+    config.campaign.latency = latency_of("50ms");
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    run_world(world);
+    uint64_t ideal_ns = 10 * 2 * 50 * NS_PER_MS;
+    assert_in_range(w->ended_ns - LOOP_SIM_START_NS, ideal_ns, ideal_ns + 20 * TICK_NS);
+    assert_in_range(w->response->max_ns, 100 * NS_PER_MS, 100 * NS_PER_MS + 2 * TICK_NS);
+    assert_int_equal(w->response->count, 100);
+    close_world(world);
+}
+
+static void the_time_of_runs_is_split_without_a_rest(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(50, 5);
+    config.campaign.latency = latency_of("uniform:1ms,9ms");
+    config.campaign.tool_latency = latency_of("3ms");
+    config.campaign.tools = 2;
+    config.faults = (struct sim_faults){.seed = 1, .delay_ns_max = 2 * NS_PER_MS};
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    run_world(world);
+    assert_int_equal(w->time.model_ns + w->time.journal_ns + w->time.tool_ns + w->queue_ns,
+                     w->response->sum_ns);
+    assert_true(w->time.model_ns >= 50 * 2 * NS_PER_MS);
+    assert_true(w->time.model_ns <= 50 * 2 * (9 * NS_PER_MS + TICK_NS));
+    assert_in_range(w->time.tool_ns, 50 * NS_PER_MS, 50 * 2 * (3 * NS_PER_MS + TICK_NS));
+    assert_true(w->time.journal_ns > 50 * 6 * NS_PER_MS / 4);
+    assert_int_equal(w->append->count, 50 * 8); /* a second call has two records more */
+    assert_int_equal(w->env.model_calls, 100);
+    assert_int_equal(w->env.tool_calls, 100);
+    close_world(world);
+}
+
+static void nothing_starts_once_the_time_is_over(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(1000, 10);
+    config.campaign.latency = latency_of("5ms");
+    config.until_ns = LOOP_SIM_START_NS + 55 * NS_PER_MS; /* a run takes 10 ms */
+    struct sim_world *world = open_world(&config);
+    run_world(world);
+    assert_int_equal(load_claimed(&world->load), 60);
+    assert_int_equal(first_worker(world)->runs_by_outcome[OUTCOME_COMPLETED], 60);
+    close_world(world);
+}
+
+static void nothing_starts_after_a_stop(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(1000, 10);
+    config.campaign.latency = latency_of("5ms");
+    config.stop_after = 25;
+    struct sim_world *world = open_world(&config);
+    run_world(world);
+    assert_int_equal(load_claimed(&world->load), 30); /* those in flight come to their end */
+    assert_int_equal(first_worker(world)->runs_by_outcome[OUTCOME_COMPLETED], 30);
+    close_world(world);
+}
+
+static void those_in_flight_are_let_go(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(1000, 10);
+    config.campaign.latency = latency_of("uniform:1ms,10s");
+    config.campaign.timeout_ns = 3600 * NS_PER_S;
+    config.abandon_after = 5;
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    run_world(world);
+    uint64_t started = load_claimed(&world->load);
+    assert_int_equal(w->runs_by_outcome[OUTCOME_COMPLETED], 5);
+    assert_int_equal(w->runs_abandoned, started - 5);
+    assert_in_range(started, 14, 15);
+    assert_int_equal(worker_read_back(w), 0);
+    assert_int_equal(w->readback.ends, 5);
+    assert_int_equal(w->readback.records, journal_writer_totals(w->env.journal).records);
+    close_world(world);
+}
+
+struct abandoner {
+    struct timer timer;
+    struct worker *worker;
+};
+
+static void abandon_now(struct timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    atomic_store(&container_of(timer, struct abandoner, timer)->worker->must_abandon, true);
+}
+
+/* A store that settles later is never quiet while runs go on: that must not keep them. */
+static void those_in_flight_are_let_go_however_busy_the_journal_is(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(50, 50);
+    config.campaign.turns = 1000;
+    config.campaign.tools = 3;
+    config.campaign.latency = latency_of("uniform:0ms,1ms");
+    config.campaign.timeout_ns = 3600 * NS_PER_S;
+    config.faults = (struct sim_faults){.seed = 1, .delay_ns_max = NS_PER_MS};
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    struct abandoner abandoner = {.worker = w};
+    timer_init(&abandoner.timer, abandon_now);
+    loop_timer_start(&w->sched.loop, &abandoner.timer, LOOP_SIM_START_NS + 50 * NS_PER_MS);
+    run_world(world);
+    assert_int_equal(w->runs_abandoned, 50);
+    assert_true(w->sched.loop.now_ns - LOOP_SIM_START_NS < 70 * NS_PER_MS);
+    assert_int_equal(worker_read_back(w), 0);
+    assert_int_equal(w->readback.ends, 0);
+    assert_int_equal(w->readback.records, journal_writer_totals(w->env.journal).records);
+    close_world(world);
+}
+
+static void a_timeout_ends_a_run_on_time(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(20, 5);
+    config.campaign.latency = latency_of("50ms");
+    config.campaign.timeout_ns = 20 * NS_PER_MS;
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    run_world(world);
+    assert_int_equal(w->runs_by_outcome[OUTCOME_TIMEOUT], 20);
+    assert_int_equal(w->failed->count, 20);
+    assert_in_range(w->failed->min_ns, 20 * NS_PER_MS, 20 * NS_PER_MS + TICK_NS);
+    assert_in_range(w->failed->max_ns, 20 * NS_PER_MS, 20 * NS_PER_MS + TICK_NS);
+    assert_int_equal(w->response->count, 0);
+    assert_int_equal(worker_read_back(w), 0);
+    assert_int_equal(w->readback.records, 2 * 20); /* begin and end */
+    assert_string_equal(w->env.first_error.text, "run 0: -timeout is over");
+    close_world(world);
+}
+
+/* A timeout at any moment of a run, also while its end is being recorded: then it has completed. */
+static void a_run_has_an_error_exactly_when_it_did_not_complete(void **state)
+{
+    (void)state;
+    unsigned completed = 0;
+    enum { STEPS = 400 };
+    for (uint64_t i = 1; i <= STEPS; i++) {
+        struct sim_world_config config = config_of(1, 1);
+        config.campaign.latency = latency_of("5ms");
+        config.campaign.timeout_ns = i * NS_PER_MS / 8;
+        config.faults = (struct sim_faults){.seed = 3, .delay_ns_max = 8 * NS_PER_MS};
+        struct sim_world *world = open_world(&config);
+        struct worker *w = first_worker(world);
+        run_world(world);
+        bool is_completed = w->runs_by_outcome[OUTCOME_COMPLETED] == 1;
+        completed += is_completed;
+        assert_int_equal(w->runs_by_outcome[OUTCOME_TIMEOUT], !is_completed);
+        assert_int_equal(w->env.first_error.text[0] == '\0', is_completed);
+        close_world(world);
+    }
+    assert_in_range(completed, 1, STEPS - 1);
+}
+
+static void a_tool_that_fails_ends_its_run(void **state)
+{
+    (void)state;
+    struct sim_log log = {0};
+    struct sim_world_config config = config_of(2, 1);
+    config.campaign.tool_effect = TOOL_EFFECT_LEDGER;
+    config.campaign.tools = 2;
+    config.ledger_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_true(config.ledger_fd >= 0);
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    run_world(world);
+    assert_int_equal(w->runs_by_outcome[OUTCOME_FAILED], 2);
+    assert_string_equal(w->env.first_error.text, "run 0: a tool call failed");
+    assert_int_equal(sim_log_read(&log, w->env.journal, 1), 0);
+    sim_log_sort(&log);
+    assert_int_equal(log.count, 6); /* begin, model, two attempts, the result that failed, end */
+    assert_string_equal(sim_log_payload(&log, &log.records[4]),
+                        "{\"call\":\"c1\",\"error\":\"No space left on device\"}");
+    assert_non_null(strstr(sim_log_payload(&log, &log.records[5]), "{\"outcome\":\"failed\""));
+    sim_log_free(&log);
+    close_world(world);
+    assert_int_equal(close(config.ledger_fd), 0);
+}
+
+static void a_pool_at_its_bound_fails_runs_by_name(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(20, 5);
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    w->env.pool.bytes_max = 0;
+    run_world(world);
+    assert_int_equal(w->runs_by_outcome[OUTCOME_FAILED], 20);
+    assert_string_equal(w->env.first_error.text, "run 0: no memory for the history");
+    close_world(world);
+}
+
+static void a_long_conversation_stays_within_its_pool_or_fails(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(60, 30);
+    config.campaign.turns = 50;
+    config.campaign.tools = 20;
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    w->env.pool.bytes_max = 3 << 20;
+    run_world(world);
+    assert_true(w->runs_by_outcome[OUTCOME_FAILED] > 0);
+    assert_int_equal(w->runs_by_outcome[OUTCOME_FAILED] + w->runs_by_outcome[OUTCOME_COMPLETED],
+                     60);
+    assert_true(w->env.pool.bytes <= 3 << 20);
+    close_world(world);
+}
+
+static void a_store_that_is_full_stops_the_load(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(1000, 10);
+    config.campaign.latency = latency_of("5ms");
+    config.faults.full_after = 100;
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    run_world(world);
+    assert_in_range(w->runs_by_outcome[OUTCOME_JOURNAL], 1, 10);
+    assert_true(load_claimed(&world->load) < 40);
+    assert_non_null(strstr(w->env.first_error.text, ": the journal is at its bound"));
+    assert_int_equal(worker_read_back(w), 0);
+    assert_int_equal(w->readback.records, 100);
+    close_world(world);
+}
+
+static int refuse_to_open(struct loop *loop, struct errmsg *why)
+{
+    (void)loop;
+    return errmsg_set(why, -EMFILE, "no more descriptors");
+}
+
+static void what_cannot_be_opened_is_told_and_leaves_nothing(void **state)
+{
+    (void)state;
+    static const struct loop_ops bad_loop = {
+        .name = "bad", .state_bytes = 8, .open = refuse_to_open};
+    const struct campaign_config campaign = sim_campaign(1);
+    struct load load;
+    struct worker *w = calloc(1, sizeof(*w));
+    struct errmsg why = {""};
+    assert_non_null(w);
+    load_init(&load, 1, UINT64_MAX);
+    *w = (struct worker){.config = &campaign, .loop_ops = &bad_loop, .load = &load, .slots = 1};
+    assert_int_equal(worker_open(w, &why), -EMFILE);
+    assert_string_equal(why.text, "no more descriptors");
+    *w = (struct worker){.config = &campaign, .load = &load, .slots = 1};
+    assert_int_equal(worker_open(w, &why), -EINVAL); /* "sim" is in no table */
+    assert_non_null(strstr(why.text, "sim"));
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_are_filled_as_far_as_there_are_runs),
+        cmocka_unit_test(a_free_slot_is_filled_at_once),
+        cmocka_unit_test(the_time_of_runs_is_split_without_a_rest),
+        cmocka_unit_test(nothing_starts_once_the_time_is_over),
+        cmocka_unit_test(nothing_starts_after_a_stop),
+        cmocka_unit_test(those_in_flight_are_let_go),
+        cmocka_unit_test(those_in_flight_are_let_go_however_busy_the_journal_is),
+        cmocka_unit_test(a_timeout_ends_a_run_on_time),
+        cmocka_unit_test(a_run_has_an_error_exactly_when_it_did_not_complete),
+        cmocka_unit_test(a_tool_that_fails_ends_its_run),
+        cmocka_unit_test(a_pool_at_its_bound_fails_runs_by_name),
+        cmocka_unit_test(a_long_conversation_stays_within_its_pool_or_fails),
+        cmocka_unit_test(a_store_that_is_full_stops_the_load),
+        cmocka_unit_test(what_cannot_be_opened_is_told_and_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
