@@ -73,7 +73,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 .DELETE_ON_ERROR:
 .SECONDARY:
-all: $(if $(wildcard cmd/main.c),$(BUILD)/bench,$(BUILD)/libbench.a)
+all: $(BUILD)/bench
 
 $(BUILD)/bench: $(call objects,cmd/main.c) $(BUILD)/libbench.a
 	$(call say,LINK)
@@ -111,7 +111,7 @@ $(REPLAYS): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(if $(LTO),-fno-lto) -o $@ $^ $(LIBS)
 
-tests: all $(TESTS) $(REPLAYS)
+tests: $(BUILD)/bench $(TESTS) $(REPLAYS)
 
 # Older sanitizers do not start where the kernel randomises addresses as widely as it does today.
 RUN_TESTS := $(if $(SAN),$(shell setarch -R true 2>/dev/null && echo setarch -R)) \

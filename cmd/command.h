@@ -1,0 +1,27 @@
+/*
+ * command: the interface of a subcommand. main.c keeps the table of them.
+ *
+ * A new subcommand is one file in cmd/ that defines a `const struct command`, and one row in
+ * main.c.
+ */
+#ifndef BENCH_COMMAND_H
+#define BENCH_COMMAND_H
+
+/* Exit codes: scripts depend on them, append-only. */
+enum {
+    EXIT_CODE_GOOD = 0,
+    EXIT_CODE_FAILED = 1,        /* a run, the journal or an output failed */
+    EXIT_CODE_USAGE = 2,         /* nothing was touched */
+    EXIT_CODE_SIGNAL_BASE = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
+};
+
+struct command {
+    const char *name;
+    /* argv[0] stands for the command itself, flags and operands follow. Returns the exit code.
+     * NULL: the command is known to the design but not built yet. */
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct command command_run;
+
+#endif

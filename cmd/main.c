@@ -1,0 +1,54 @@
+/*
+ * bench: a load generator for durable agent runs. This file finds the subcommand and hands over.
+ */
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "cmd/command.h"
+#include "cmd/output.h"
+
+/* Every subcommand of the design, the default first. A row without a function is not built yet. */
+static const struct command *const commands[] = {
+    &command_run,
+    &(const struct command){.name = "resume"},
+    &(const struct command){.name = "verify"},
+    &(const struct command){.name = "compare"},
+    &(const struct command){.name = "ab"},
+    &(const struct command){.name = "suite"},
+    &(const struct command){.name = "capacity"},
+    &(const struct command){.name = "merge"},
+    &(const struct command){.name = "report"},
+    NULL,
+};
+
+static const struct command *find_command(const char *name)
+{
+    for (const struct command *const *row = commands; *row != NULL; row++)
+        if (strcmp((*row)->name, name) == 0)
+            return *row;
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    output_guard_standard_streams();
+    /* `bench … | head` must not die of it: output_write() sees the closed pipe as an error code. */
+    (void)signal(SIGPIPE, SIG_IGN);
+
+    const struct command *command = commands[0];
+    if (argc > 1 && argv[1][0] != '-') {
+        command = find_command(argv[1]);
+        if (command == NULL) {
+            output_usage_error("unknown command \"%s\"", argv[1]);
+            return EXIT_CODE_USAGE;
+        }
+        argc--;
+        argv++;
+    }
+    if (command->run == NULL) {
+        output_usage_error("command %s is not built yet", command->name);
+        return EXIT_CODE_USAGE;
+    }
+    return command->run(argc, argv);
+}

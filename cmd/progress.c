@@ -1,0 +1,150 @@
+/* progress: see progress.h. */
+#include "cmd/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cmd/output.h"
+#include "engine/base/clock.h"
+#include "engine/base/units.h"
+
+static uint64_t round_ns(uint64_t ns, uint64_t to_ns)
+{
+    return (ns + to_ns / 2) / to_ns * to_ns;
+}
+
+/* Time until the campaign starts no more runs, to the second; 0 when nothing can be said. */
+static uint64_t estimate_left_ns(const struct campaign_config *config,
+                                 const struct campaign_progress *now, double rate_runs_per_s)
+{
+    if (config->runs == 0)
+        return now->elapsed_ns < config->duration_ns ? config->duration_ns - now->elapsed_ns : 0;
+    if (rate_runs_per_s <= 0 || now->runs_ended >= config->runs)
+        return 0;
+    double left_s = (double)(config->runs - now->runs_ended) / rate_runs_per_s;
+    return left_s < 86400 ? (uint64_t)(left_s * (double)NS_PER_S) : 0;
+}
+
+void progress_format(char line[PROGRESS_LINE_BYTES], const struct campaign_config *config,
+                     const struct campaign_progress *now, double rate_runs_per_s, const char *note)
+{
+    char elapsed[UNITS_TEXT_BYTES];
+    char left[UNITS_TEXT_BYTES];
+    char total[64] = "";
+    uint64_t elapsed_ns =
+        round_ns(now->elapsed_ns, now->elapsed_ns < NS_PER_S ? 100 * NS_PER_MS : NS_PER_S);
+    if (config->runs > 0)
+        (void)snprintf(total, sizeof(total), "/%" PRIu64 " (%" PRIu64 "%%)", config->runs,
+                       now->runs_ended * 100 / config->runs);
+    uint64_t left_ns = round_ns(estimate_left_ns(config, now, rate_runs_per_s), NS_PER_S);
+    (void)snprintf(line, PROGRESS_LINE_BYTES,
+                   "%s runs=%" PRIu64 "%s rate=%.0f/s in-flight=%" PRIu64 " errors=%" PRIu64
+                   "%s%s%s%s",
+                   units_format_duration_exact(elapsed_ns, elapsed), now->runs_ended, total,
+                   rate_runs_per_s, now->runs_started - now->runs_ended, now->errors,
+                   left_ns > 0 && note == NULL ? " left=" : "",
+                   left_ns > 0 && note == NULL ? units_format_duration_exact(left_ns, left) : "",
+                   note != NULL ? " " : "", note != NULL ? note : "");
+}
+
+static size_t terminal_columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+        return size.ws_col;
+    return 80;
+}
+
+/* Writes over the line that is there; spaces hide the rest of a longer one. A line that is as wide
+ * as the terminal would wrap, and could not be taken back. */
+static void show_in_place(struct progress *progress, const char *line)
+{
+    char text[2 * PROGRESS_LINE_BYTES];
+    size_t columns = strlen(line);
+    size_t columns_max = terminal_columns() - 1;
+    if (columns > columns_max)
+        columns = columns_max;
+    size_t hidden = progress->shown_columns > columns ? progress->shown_columns - columns : 0;
+    int size = snprintf(text, sizeof(text), "\r%.*s%*s%s", (int)columns, line, (int)hidden, "",
+                        columns == 0 ? "\r" : "");
+    if (size > 0)
+        (void)output_write(STDERR_FILENO, text, (size_t)size);
+    progress->shown_columns = columns;
+}
+
+static void show(struct progress *progress)
+{
+    struct campaign_progress now = campaign_progress(progress->campaign);
+    uint64_t elapsed_ns = now.elapsed_ns - progress->last_elapsed_ns;
+    uint64_t runs = now.runs_ended - progress->last_runs;
+    double rate = 0;
+    if (now.elapsed_ns > progress->last_elapsed_ns)
+        rate = (double)runs * (double)NS_PER_S / (double)elapsed_ns;
+    progress->last_elapsed_ns = now.elapsed_ns;
+    progress->last_runs = now.runs_ended;
+
+    char line[PROGRESS_LINE_BYTES];
+    progress_format(line, progress->config, &now, rate, progress->note);
+    if (progress->is_in_place) {
+        show_in_place(progress, line);
+        return;
+    }
+    char text[PROGRESS_LINE_BYTES + 16];
+    int size = snprintf(text, sizeof(text), "bench: %s\n", line);
+    if (size > 0)
+        (void)output_write(STDERR_FILENO, text, (size_t)size);
+}
+
+static void on_timer(struct timer *timer, uint64_t now_ns)
+{
+    struct progress *progress = container_of(timer, struct progress, timer);
+    uint64_t next_ns = timer->deadline_ns + progress->interval_ns;
+    show(progress);
+    /* After a stall, lines that were missed are not made up for. */
+    if (next_ns <= now_ns)
+        next_ns = now_ns + progress->interval_ns;
+    loop_timer_start(progress->loop, timer, next_ns);
+}
+
+void progress_init(struct progress *progress, const struct options *options)
+{
+    bool is_terminal = isatty(STDERR_FILENO) == 1;
+    const char *terminal = getenv("TERM");
+    *progress = (struct progress){.config = &options->campaign};
+    timer_init(&progress->timer, on_timer);
+    progress->is_in_place =
+        is_terminal && terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
+    if (options->is_quiet)
+        return;
+    if (options->is_progress_given)
+        progress->interval_ns = options->progress_ns;
+    else if (is_terminal)
+        progress->interval_ns = NS_PER_S;
+}
+
+void progress_start(struct progress *progress, struct loop *loop, const struct campaign *campaign)
+{
+    progress->loop = loop;
+    progress->campaign = campaign;
+    if (progress->interval_ns > 0)
+        loop_timer_start(loop, &progress->timer, loop_clock_ns(loop) + progress->interval_ns);
+}
+
+void progress_stop(struct progress *progress)
+{
+    if (progress->loop != NULL)
+        loop_timer_stop(progress->loop, &progress->timer);
+    if (progress->is_in_place && progress->shown_columns > 0)
+        show_in_place(progress, "");
+}
+
+void progress_note(struct progress *progress, const char *note)
+{
+    progress->note = note;
+    if (progress->interval_ns > 0)
+        show(progress);
+}

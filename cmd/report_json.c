@@ -1,0 +1,242 @@
+/*
+ * report_json: the result for programs, schema "bench.run/1", described by
+ * docs/bench.run.schema.json. Changes to it are append-only. A percentile that fewer than ten
+ * samples lie beyond is null. Built with jansson in the order of the schema.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/report.h"
+
+/* The only way that building can fail is to run out of memory; `failed` remembers it to the end. */
+static void set(bool *failed, json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value) != 0)
+        *failed = true;
+}
+
+static void append(bool *failed, json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value) != 0)
+        *failed = true;
+}
+
+static json_t *whole(uint64_t value)
+{
+    return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+/* Paths and reasons may hold bytes that are no UTF-8, which JSON cannot carry: each becomes '?'. */
+static json_t *text_or_null(const char *text)
+{
+    if (text == NULL)
+        return json_null();
+    json_t *value = json_string(text);
+    if (value != NULL)
+        return value;
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return NULL;
+    for (char *c = copy; *c != '\0'; c++)
+        *c = (unsigned char)*c >= 0x80 ? '?' : *c;
+    value = json_string(copy);
+    free(copy);
+    return value;
+}
+
+/* JSON integers end at 2^63 - 1 in jansson: the seeds above are written as a text of digits. */
+static json_t *seed(uint64_t value)
+{
+    char digits[32];
+    if (value <= INT64_MAX)
+        return json_integer((json_int_t)value);
+    (void)snprintf(digits, sizeof(digits), "%" PRIu64, value);
+    return json_string(digits);
+}
+
+static json_t *metric(struct metric_value value, enum metric_unit unit)
+{
+    if (!value.is_known)
+        return json_null();
+    switch (unit) {
+    case METRIC_UNIT_COUNT:
+    case METRIC_UNIT_NS:
+    case METRIC_UNIT_BYTES:
+        return json_integer(value.whole);
+    case METRIC_UNIT_PER_S:
+        return json_real(round(value.rate * 1000) / 1000);
+    }
+    return NULL;
+}
+
+static void set_metrics(bool *failed, json_t *object, const struct report *report,
+                        enum metric_section section)
+{
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (metric_rows[i].section == section)
+            set(failed, object, metric_rows[i].name,
+                metric(report->metrics[i], metric_rows[i].unit));
+}
+
+static json_t *build(bool *failed, const struct version *version)
+{
+    json_t *object = json_object();
+    set(failed, object, "version", text_or_null(version->version));
+    set(failed, object, "revision", text_or_null(version->revision));
+    set(failed, object, "compiler", text_or_null(version->compiler));
+    set(failed, object, "sanitizers", text_or_null(version->sanitizers));
+    return object;
+}
+
+static json_t *host(bool *failed, const struct host *machine)
+{
+    json_t *object = json_object();
+    set(failed, object, "cpu_model", text_or_null(machine->cpu_model));
+    set(failed, object, "cpus", whole(machine->cpus));
+    set(failed, object, "kernel", text_or_null(machine->kernel));
+    set(failed, object, "memory_bytes", whole(machine->memory_bytes));
+    return object;
+}
+
+static json_t *store(bool *failed, const struct report *report)
+{
+    json_t *object = json_object();
+    set(failed, object, "journal", text_or_null(report->result->journal_name));
+    set(failed, object, "durability", text_or_null(durability_name(report->result->durability)));
+    set_metrics(failed, object, report, METRIC_OF_STORE);
+    return object;
+}
+
+/* The value of every flag, as given or by default. */
+static json_t *config(bool *failed, const struct report *report)
+{
+    const struct options *options = report->options;
+    const struct campaign_config *campaign = &options->campaign;
+    json_t *object = json_object();
+    bool is_counted = campaign->runs > 0;
+    set(failed, object, "runs", is_counted ? whole(campaign->runs) : json_null());
+    set(failed, object, "duration_ns", is_counted ? json_null() : whole(campaign->duration_ns));
+    set(failed, object, "concurrency", whole(campaign->concurrency));
+    set(failed, object, "threads", whole(campaign->threads));
+    set(failed, object, "loop", text_or_null(campaign->loop_name));
+    set(failed, object, "seed", seed(campaign->seed));
+    set(failed, object, "timeout_ns", whole(campaign->timeout_ns));
+    set(failed, object, "latency", text_or_null(campaign->latency.spec));
+    set(failed, object, "turns", whole(campaign->turns));
+    set(failed, object, "tools", whole(campaign->tools));
+    set(failed, object, "tool_latency", text_or_null(campaign->tool_latency.spec));
+    set(failed, object, "tool_effect",
+        text_or_null(options_tool_effect_name(campaign->tool_effect)));
+    set(failed, object, "ledger", text_or_null(campaign->ledger_path));
+    /* What follows the scheme of a URI may be a password. */
+    set(failed, object, "journal", text_or_null(report->result->journal_name));
+    set(failed, object, "durability", text_or_null(durability_name(report->result->durability)));
+    set(failed, object, "json", text_or_null(options->json_path));
+    set(failed, object, "progress_ns",
+        options->is_progress_given ? whole(options->progress_ns) : json_null());
+    set(failed, object, "quiet", json_boolean(options->is_quiet));
+    return object;
+}
+
+static json_t *result(bool *failed, const struct report *report)
+{
+    const struct campaign_result *campaign = report->result;
+    const char *first_error = campaign->first_error.text;
+    json_t *object = json_object();
+    json_t *outcomes = json_object();
+    for (int i = 0; i < OUTCOME_COUNT; i++)
+        set(failed, outcomes, outcome_name((enum outcome)i), whole(campaign->runs_by_outcome[i]));
+    set_metrics(failed, object, report, METRIC_OF_RESULT);
+    set(failed, object, "outcomes", outcomes);
+    set(failed, object, "threads", whole(campaign->threads));
+    set(failed, object, "loop", text_or_null(campaign->loop_name));
+    set(failed, object, "loop_fallback", text_or_null(campaign->loop_fallback));
+    set(failed, object, "first_error", text_or_null(first_error[0] == '\0' ? NULL : first_error));
+    return object;
+}
+
+static json_t *percentile(const struct hist *hist, double quantile)
+{
+    if (!hist_quantile_is_known(hist, quantile))
+        return json_null();
+    return whole(hist_quantile_ns(hist, quantile));
+}
+
+static json_t *histogram(bool *failed, const struct hist *hist)
+{
+    json_t *object = json_object();
+    json_t *buckets = json_array();
+    set(failed, object, "count", whole(hist->count));
+    set(failed, object, "min_ns", whole(hist->count == 0 ? 0 : hist->min_ns));
+    set(failed, object, "mean_ns", whole(hist_mean_ns(hist)));
+    set(failed, object, "p50_ns", percentile(hist, 0.50));
+    set(failed, object, "p90_ns", percentile(hist, 0.90));
+    set(failed, object, "p99_ns", percentile(hist, 0.99));
+    set(failed, object, "p999_ns", percentile(hist, 0.999));
+    set(failed, object, "max_ns", whole(hist->max_ns));
+    for (uint32_t i = 0; i < HIST_BUCKETS && hist->count > 0; i++) {
+        if (hist->counts[i] == 0)
+            continue;
+        json_t *bucket = json_array();
+        append(failed, bucket, whole(hist_bucket_upper_ns(i)));
+        append(failed, bucket, whole(hist->counts[i]));
+        append(failed, buckets, bucket);
+    }
+    set(failed, object, "buckets", buckets);
+    return object;
+}
+
+static json_t *latency(bool *failed, const struct campaign_result *campaign)
+{
+    json_t *object = json_object();
+    set(failed, object, "response", histogram(failed, campaign->response));
+    set(failed, object, "service", histogram(failed, campaign->service));
+    set(failed, object, "failed", histogram(failed, campaign->failed));
+    set(failed, object, "append", histogram(failed, campaign->append));
+    set(failed, object, "lag", histogram(failed, campaign->lag));
+    set(failed, object, "overshoot", histogram(failed, campaign->overshoot));
+    return object;
+}
+
+static json_t *validity(bool *failed, const struct report *report)
+{
+    json_t *object = json_object();
+    json_t *reasons = json_array();
+    for (size_t i = 0; i < report->reason_count; i++)
+        append(failed, reasons, text_or_null(report->reasons[i].text));
+    set(failed, object, "verdict", json_string(report->reason_count == 0 ? "valid" : "invalid"));
+    set(failed, object, "reasons", reasons);
+    return object;
+}
+
+static int write_json(FILE *out, const struct report *report)
+{
+    bool has_failed = false;
+    json_t *object = json_object();
+    set(&has_failed, object, "schema", json_string("bench.run/1"));
+    set(&has_failed, object, "build", build(&has_failed, &report->version));
+    set(&has_failed, object, "host", host(&has_failed, &report->host));
+    set(&has_failed, object, "store", store(&has_failed, report));
+    set(&has_failed, object, "config", config(&has_failed, report));
+    set(&has_failed, object, "result", result(&has_failed, report));
+    set(&has_failed, object, "latency", latency(&has_failed, report->result));
+    set(&has_failed, object, "intervals", json_array());
+    set(&has_failed, object, "slo", json_array());
+    set(&has_failed, object, "validity", validity(&has_failed, report));
+    if (!has_failed && json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0)
+        has_failed = true;
+    (void)fputc('\n', out);
+    json_decref(object);
+    return has_failed ? -ENOMEM : 0;
+}
+
+const struct report_format report_json = {
+    .name = "json",
+    .path_offset = offsetof(struct options, json_path),
+    .needs_host = true,
+    .write = write_json,
+};

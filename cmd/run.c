@@ -1,0 +1,311 @@
+/*
+ * run: the subcommand that drives a campaign and reports it.
+ *
+ * The happy path: read the flags, look whether paths and memory will do, open the campaign, wait on
+ * a loop for its end, read back, report. Failures: anything wrong before the campaign is opened is
+ * a usage error that has touched nothing. SIGINT or SIGTERM stops new runs; those in flight get
+ * DRAIN_NS, then they are abandoned; the partial report is written all the same. A second signal
+ * ends the process at once.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cmd/command.h"
+#include "cmd/options.h"
+#include "cmd/output.h"
+#include "cmd/progress.h"
+#include "cmd/report.h"
+#include "cmd/version.h"
+#include "engine/base/clock.h"
+#include "engine/base/resource.h"
+#include "engine/base/units.h"
+#include "engine/campaign.h"
+#include "engine/loop.h"
+
+#define DRAIN_NS (2 * NS_PER_S)
+enum { TIMERS_A_TURN = 16 };
+
+/* The stop flag: the first SIGINT or SIGTERM, or 0. */
+static volatile sig_atomic_t stop_signal;
+
+struct control {
+    struct loop loop;
+    struct loop_watch signals; /* .fd is the signalfd */
+    struct timer drain;
+    struct progress progress;
+    struct campaign *campaign;
+    sigset_t signal_set;
+    bool is_loop_open;
+    bool is_watching;
+};
+
+/* Runs once signals are no longer read from the signalfd: after the first one, and after the
+ * campaign. */
+static void on_signal(int signal)
+{
+    if (stop_signal != 0)
+        _exit(EXIT_CODE_SIGNAL_BASE + signal);
+    stop_signal = signal;
+}
+
+static void handle_signals_directly(const struct control *control)
+{
+    static const int signals[] = {SIGINT, SIGTERM};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (sigismember(&control->signal_set, signals[i]) == 1)
+            (void)sigaction(signals[i], &action, NULL); /* It cannot fail for these. */
+    (void)pthread_sigmask(SIG_UNBLOCK, &control->signal_set, NULL);
+}
+
+static void on_drain_over(struct timer *timer, uint64_t now_ns)
+{
+    struct control *control = container_of(timer, struct control, drain);
+    (void)now_ns;
+    campaign_abandon(control->campaign);
+}
+
+static void stop_watching(struct control *control)
+{
+    if (!control->is_watching)
+        return;
+    loop_unwatch(&control->loop, &control->signals);
+    control->is_watching = false;
+}
+
+static void on_signal_readable(struct loop_watch *watch, uint8_t events)
+{
+    struct control *control = container_of(watch, struct control, signals);
+    struct signalfd_siginfo info;
+    (void)events;
+    if (read(watch->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    stop_signal = (int)info.ssi_signo;
+    stop_watching(control);
+    handle_signals_directly(control);
+    campaign_stop(control->campaign);
+    loop_timer_start(&control->loop, &control->drain, loop_clock_ns(&control->loop) + DRAIN_NS);
+    progress_note(&control->progress, "draining");
+}
+
+/* Blocks the signals before any thread starts, so that every thread inherits it. A signal that was
+ * ignored when we were started stays so: nohup and a shell's background jobs count on it. */
+static int block_signals(struct control *control)
+{
+    static const int signals[] = {SIGINT, SIGTERM};
+    (void)sigemptyset(&control->signal_set);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction action;
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            (void)sigaddset(&control->signal_set, signals[i]);
+    }
+    int error = pthread_sigmask(SIG_BLOCK, &control->signal_set, NULL);
+    if (error != 0)
+        return -error;
+    control->signals.fd = signalfd(-1, &control->signal_set, SFD_NONBLOCK | SFD_CLOEXEC);
+    return control->signals.fd < 0 ? -errno : 0;
+}
+
+/* The controller has two descriptors to wait for: epoll does it everywhere, without a ring to set
+ * up. */
+static int control_open(struct control *control, const struct options *options, struct errmsg *why)
+{
+    control->signals = (struct loop_watch){
+        .fd = -1,
+        .events = LOOP_READABLE,
+        .ready = on_signal_readable,
+    };
+    timer_init(&control->drain, on_drain_over);
+    progress_init(&control->progress, options);
+
+    int error = block_signals(control);
+    if (error != 0)
+        return errmsg_set(why, error, "signals cannot be watched: %s", strerror(-error));
+    error = loop_open(&control->loop, "epoll", why);
+    if (error != 0)
+        return error;
+    control->is_loop_open = true;
+    error = loop_watch(&control->loop, &control->signals);
+    if (error != 0)
+        return errmsg_set(why, error, "signals cannot be watched: %s", strerror(-error));
+    control->is_watching = true;
+    return campaign_open(&control->campaign, &options->campaign, &control->loop, why);
+}
+
+static void control_close(struct control *control)
+{
+    if (control->campaign != NULL)
+        campaign_close(control->campaign);
+    stop_watching(control);
+    if (control->is_loop_open)
+        loop_close(&control->loop);
+    if (control->signals.fd >= 0)
+        (void)close(control->signals.fd); /* Nothing was written to it. */
+}
+
+/* Returns when the workers have come to their end. */
+static int drive(struct control *control)
+{
+    int error = 0;
+    campaign_start(control->campaign);
+    progress_start(&control->progress, &control->loop, control->campaign);
+    while (error == 0 && !campaign_is_done(control->campaign))
+        error = loop_poll(&control->loop, UINT64_MAX, TIMERS_A_TURN);
+    progress_stop(&control->progress);
+    loop_timer_stop(&control->loop, &control->drain);
+    stop_watching(control);
+    handle_signals_directly(control);
+    return error;
+}
+
+/* One line for the first thing that went wrong. Returns whether anything did. */
+static bool say_what_failed(const struct report *report, const struct errmsg *journal_error)
+{
+    const struct campaign_result *result = report->result;
+    int64_t errors = report->metrics[METRIC_ERRORS].whole;
+    if (journal_error != NULL) {
+        output_error("the journal failed: %s", journal_error->text);
+        return true;
+    }
+    if (errors > 0) {
+        output_error("%" PRId64 " of %" PRIu64 " runs did not complete; the first: %s", errors,
+                     result->runs_started, result->first_error.text);
+        return true;
+    }
+    if (result->first_error.text[0] != '\0') {
+        output_error("%s", result->first_error.text);
+        return true;
+    }
+    return false;
+}
+
+static int finish(struct control *control, const struct options *options)
+{
+    struct campaign_result result = {0};
+    struct errmsg journal_reason = {.text = ""};
+    int journal_result = campaign_finish(control->campaign, &result, &journal_reason);
+    const struct errmsg *journal_error = journal_result == 0 ? NULL : &journal_reason;
+    int stopped_by = stop_signal;
+    if (result.response == NULL) {
+        output_error("%s", journal_reason.text);
+        return EXIT_CODE_FAILED;
+    }
+    if (result.loop_fallback != NULL && !options->is_quiet)
+        output_error("warning: loop=%s: %s", result.loop_name, result.loop_fallback);
+
+    struct report report;
+    struct errmsg why = {.text = ""};
+    report_init(&report, options, &result, stopped_by, journal_error);
+    int code = EXIT_CODE_GOOD;
+    if (report_write(&report, &why) != 0) {
+        output_error("%s", why.text);
+        code = EXIT_CODE_FAILED;
+    }
+    if (say_what_failed(&report, journal_error))
+        code = EXIT_CODE_FAILED;
+    return stopped_by != 0 ? EXIT_CODE_SIGNAL_BASE + stopped_by : code;
+}
+
+static int run_campaign(const struct options *options)
+{
+    struct control control = {.signals = {.fd = -1}};
+    struct errmsg why = {.text = ""};
+    int code = EXIT_CODE_FAILED;
+    int error = control_open(&control, options, &why);
+    if (error != 0) {
+        output_error("%s", why.text);
+        goto out;
+    }
+    error = drive(&control);
+    if (error != 0) {
+        output_error("waiting failed: %s", strerror(-error));
+        goto out;
+    }
+    code = finish(&control, options);
+out:
+    control_close(&control);
+    return code;
+}
+
+/* Compares the estimate with what may be taken: a tenth of what is available is left alone. */
+static int check_memory(struct options *options, struct errmsg *why)
+{
+    struct campaign_config *campaign = &options->campaign;
+    const char *limit_name = "";
+    uint64_t available = resource_memory_available_bytes(&limit_name);
+    uint64_t needed = campaign_memory_estimate_bytes(campaign);
+    campaign->memory_bytes_max = available - available / 10;
+    if (needed <= campaign->memory_bytes_max)
+        return 0;
+
+    char need_text[UNITS_TEXT_BYTES];
+    char available_text[UNITS_TEXT_BYTES];
+    char runs_text[64] = "";
+    if (campaign->runs > 0)
+        (void)snprintf(runs_text, sizeof(runs_text), "-runs %" PRIu64 " with ", campaign->runs);
+    return errmsg_set(
+        why, -ENOMEM,
+        "%s-concurrency %" PRIu32 " needs about %s of memory, %s may be taken: nine tenths of what"
+        " the %s leaves",
+        runs_text, campaign->concurrency,
+        units_format_megabytes((int64_t)(needed < INT64_MAX ? needed : INT64_MAX), need_text),
+        units_format_megabytes((int64_t)campaign->memory_bytes_max, available_text), limit_name);
+}
+
+static int print_and_exit(void (*print)(FILE *out))
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    int error = memory == NULL ? -errno : 0;
+    if (memory != NULL) {
+        print(memory);
+        error = fclose(memory) == 0 ? output_write(STDOUT_FILENO, text, size) : -ENOMEM;
+        free(text);
+    }
+    if (error == 0)
+        return EXIT_CODE_GOOD;
+    output_error("standard output cannot be written: %s", strerror(-error));
+    return EXIT_CODE_FAILED;
+}
+
+static void print_version(FILE *out)
+{
+    struct version version = version_of_build();
+    version_write(out, &version);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options;
+    struct errmsg why = {.text = ""};
+    int code = EXIT_CODE_USAGE;
+    if (options_parse(&options, argc, argv, &why) != 0) {
+        output_usage_error("%s", why.text);
+        return EXIT_CODE_USAGE;
+    }
+    switch (options.action) {
+    case OPTIONS_HELP:
+        code = print_and_exit(options_write_help);
+        break;
+    case OPTIONS_VERSION:
+        code = print_and_exit(print_version);
+        break;
+    case OPTIONS_RUN:
+        if (report_check_paths(&options, &why) != 0 || check_memory(&options, &why) != 0)
+            output_usage_error("%s", why.text);
+        else
+            code = run_campaign(&options);
+        break;
+    }
+    options_free(&options);
+    return code;
+}
+
+const struct command command_run = {.name = "run", .run = run};

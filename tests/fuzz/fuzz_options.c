@@ -1,0 +1,63 @@
+/* fuzz_options: the flags of a command line, given as texts that end in a zero byte. What is
+ * accepted lies within its limits; what is refused has a reason of one line. Parsing has no side
+ * effects, so there is nothing to undo. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/options.h"
+#include "engine/base/clock.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { ARGUMENTS_MAX = 32, INPUT_BYTES_MAX = 4096 };
+
+static void check_accepted(const struct options *options)
+{
+    const struct campaign_config *campaign = &options->campaign;
+    assert(campaign->concurrency >= 1 && campaign->concurrency <= CAMPAIGN_CONCURRENCY_MAX);
+    assert(campaign->threads >= 1 && campaign->threads <= CAMPAIGN_THREADS_MAX);
+    assert(campaign->turns >= 1 && campaign->turns <= CAMPAIGN_TURNS_MAX);
+    assert(campaign->tools >= 1 && campaign->tools <= CAMPAIGN_TOOLS_MAX);
+    assert(campaign->runs <= OPTIONS_RUNS_MAX);
+    assert(campaign->duration_ns <= NS_MAX_DURATION && campaign->timeout_ns <= NS_MAX_DURATION);
+    assert(options->progress_ns <= NS_MAX_DURATION);
+    assert(campaign->loop_name[0] != '\0' && campaign->journal_uri[0] != '\0');
+    assert(options->json_path == NULL || options->json_path[0] != '\0');
+    assert(campaign->memory_bytes_max == 0);
+    if (options->action != OPTIONS_RUN)
+        return;
+    assert((campaign->runs == 0) == (campaign->duration_ns > 0));
+    assert((campaign->ledger_path != NULL) == (campaign->tool_effect == TOOL_EFFECT_LEDGER));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    /* Which files there are is not the fuzzer's to try. */
+    if (size > INPUT_BYTES_MAX || memmem(data, size, "file:", 5) != NULL)
+        return 0;
+    char *texts = malloc(size + 1);
+    assert(texts != NULL);
+    if (size > 0)
+        memcpy(texts, data, size);
+    texts[size] = '\0';
+
+    char name[] = "bench";
+    char *argv[ARGUMENTS_MAX + 2] = {name};
+    int argc = 1;
+    for (size_t at = 0; at < size && argc <= ARGUMENTS_MAX; at += strlen(texts + at) + 1)
+        argv[argc++] = texts + at;
+
+    struct options options;
+    struct errmsg why = {.text = ""};
+    int error = options_parse(&options, argc, argv, &why);
+    if (error == 0) {
+        check_accepted(&options);
+        options_free(&options);
+    } else {
+        assert(error < 0 && why.text[0] != '\0' && strchr(why.text, '\n') == NULL);
+    }
+    free(texts);
+    return 0;
+}
