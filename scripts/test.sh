@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Installs what the tests need, then runs them all, one stage after the other:
+#
+#   shell    shellcheck over the scripts           format   clang-format over the C sources
+#   gcc      build with -Werror, make check        clang    the same with clang
+#   address  ASan and UBSan, make check            thread   TSan, make check
+#
+#   scripts/test.sh [STAGE…]     these stages instead of all; `lint` is one more, run when named
+#
+# The last line is the total of all: `N passed, N failed, N skipped`. A missing tool is a failure in
+# CI and a visible skip elsewhere. Leaves nothing behind but build*/.
+set -euo pipefail
+exec </dev/null
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+stages=(shell format gcc clang address thread)
+(($# == 0)) || stages=("$@")
+JOBS=${JOBS:-$(nproc)}
+export JOBS
+
+fail() {
+    echo "test: $*" >&2
+    exit 1
+}
+
+# Sets tool and command for stage $1. The gcc stage alone checks the rules of the house and runs
+# every seed of the simulation; under a sanitizer a seed takes many times as long.
+prepare() {
+    local check=(make -s -j"$JOBS" WERROR=1 check)
+    case "$1" in
+    shell) tool=shellcheck command=(shellcheck scripts/*.sh .ci/run) ;;
+    format) tool=clang-format-14 command=(make -s format-check) ;;
+    lint) tool=clang-tidy-14 command=(make -s lint) ;;
+    gcc) tool=gcc command=(env SIM_SEEDS="${SIM_SEEDS:-1000}" "${check[@]}" CC=gcc) ;;
+    clang)
+        tool=clang
+        command=(env SIM_SEEDS="${SIM_SEEDS:-200}" "${check[@]}" CC=clang HOUSE_TESTS=)
+        ;;
+    address)
+        tool=clang
+        command=(env SIM_SEEDS="${SIM_SEEDS:-100}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
+            "${check[@]}" CC=clang SAN="address,undefined" HOUSE_TESTS=)
+        ;;
+    thread)
+        tool=gcc
+        command=(env SIM_SEEDS="${SIM_SEEDS:-50}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
+            "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=)
+        ;;
+    *) fail "no stage '$1': shell, format, lint, gcc, clang, address and thread are" ;;
+    esac
+}
+
+# A stage that prints no total of its own counts as one test.
+run_stage() {
+    local stage=$1 tool command status=0 totals p=0 f=0 s=0 start=$SECONDS
+    prepare "$stage"
+    echo "test: $stage: ${command[*]}"
+    if ! command -v "$tool" >/dev/null; then
+        [[ -n ${CI:-} ]] && f=1 || s=1
+        echo "test: $stage: $tool is missing"
+    else
+        # The prefix keeps a stage's total from being read as the last line of all.
+        "${command[@]}" 2>&1 | tee "$log" | sed -u "s/^/$stage | /" || status=$?
+        totals=$(grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' "$log" | tail -n 1) ||
+            totals=$((status == 0)),\ $((status != 0))
+        read -r p f s <<<"$(tr -cs '0-9' ' ' <<<"$totals")"
+        ((status == 0 || f > 0)) || f=1
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+    echo "test: $stage: $p passed, $f failed, ${s:-0} skipped ($((SECONDS - start)) s)"
+    ((f == 0)) || failures+=" $stage"
+}
+
+for stage in "${stages[@]}"; do
+    prepare "$stage"
+done
+
+echo "test: packages"
+if ! scripts/install_packages.sh test; then
+    [[ -z ${CI:-} ]] || exit 1 # it has said why
+    echo "test: going on with what is there"
+fi
+
+passed=0 failed=0 skipped=0 failures=
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+for stage in "${stages[@]}"; do
+    run_stage "$stage"
+done
+echo "test: ${failures:+failed:$failures, }$SECONDS s"
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0))
