@@ -173,6 +173,17 @@ bool json_read_null(struct json_reader *r)
 
 /* ---- members and elements ---- */
 
+/* Passes the bracket that closes the level. */
+static inline void leave_level(struct json_reader *r, const char *p, char bracket)
+{
+    assert(r->depth > 0 && (r->is_object & 1) == (bracket == '}'));
+    (void)bracket;
+    r->depth--;
+    r->is_first >>= 1;
+    r->is_object >>= 1;
+    r->at = p + 1;
+}
+
 /* To where the next member or element begins; NULL at the closing bracket, which it passes, or on
  * error. */
 static inline const char *next_in_level(struct json_reader *r, char bracket, const char *reason)
@@ -183,10 +194,7 @@ static inline const char *next_in_level(struct json_reader *r, char bracket, con
     }
     assert(r->depth > 0 && (r->is_object & 1) == (bracket == '}'));
     if (*p == bracket) {
-        r->depth--;
-        r->is_first >>= 1;
-        r->is_object >>= 1;
-        r->at = p + 1;
+        leave_level(r, p, bracket);
         return NULL;
     }
     if ((r->is_first & 1) != 0) {
@@ -212,7 +220,7 @@ static __attribute__((noinline)) bool read_any_key(struct json_reader *r, struct
 
 bool json_read_key(struct json_reader *r, struct json_span *key)
 {
-    /* A short key in compact JSON; anything else, the closing brace too, is looked at again. */
+    /* A short key in compact JSON, or the closing brace; anything else is looked at again. */
     const uint32_t is_first = r->is_first & 1;
     const char *p = r->at;
     if (r->end - p > 2 && p[is_first ^ 1] == '"' && (is_first != 0 || *p == ',')) {
@@ -225,6 +233,10 @@ bool json_read_key(struct json_reader *r, struct json_span *key)
             r->at = close + 2;
             return true;
         }
+    }
+    if (p < r->end && *p == '}') {
+        leave_level(r, p, '}');
+        return false;
     }
     return read_any_key(r, key);
 }

@@ -178,6 +178,10 @@ static inline uint32_t digit_count(uint64_t value)
 
 void json_write_u64(struct json_writer *w, uint64_t value)
 {
+    if (value < 10 && w->at < w->end) { /* counts, mostly */
+        *w->at++ = (char)('0' + value);
+        return;
+    }
     const uint32_t count = digit_count(value);
     if (w->end - w->at < count) {
         mark_full(w);
