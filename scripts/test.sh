@@ -34,16 +34,16 @@ prepare() {
     gcc) tool=gcc command=(env SIM_SEEDS="${SIM_SEEDS:-1000}" "${check[@]}" CC=gcc) ;;
     clang)
         tool=clang
-        command=(env SIM_SEEDS="${SIM_SEEDS:-200}" "${check[@]}" CC=clang HOUSE_TESTS=)
+        command=(env SIM_SEEDS="${SIM_SEEDS:-1000}" "${check[@]}" CC=clang HOUSE_TESTS=)
         ;;
     address)
         tool=clang
-        command=(env SIM_SEEDS="${SIM_SEEDS:-100}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
+        command=(env SIM_SEEDS="${SIM_SEEDS:-500}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
             "${check[@]}" CC=clang SAN="address,undefined" HOUSE_TESTS=)
         ;;
     thread)
         tool=gcc
-        command=(env SIM_SEEDS="${SIM_SEEDS:-50}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
+        command=(env SIM_SEEDS="${SIM_SEEDS:-200}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
             "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=)
         ;;
     *) fail "no stage '$1': shell, format, lint, gcc, clang, address and thread are" ;;
