@@ -42,9 +42,8 @@ const char *resource_heap_source(void)
 #include <jemalloc/jemalloc.h>
 
 /* Read by jemalloc when it starts: it keeps the pages of freed memory for their next use instead of
- * giving them back, and takes a small piece from a large one, so that what chunk_warm() has brought
- * in is used. */
-const char *malloc_conf = "dirty_decay_ms:-1,muzzy_decay_ms:-1,lg_extent_max_active_fit:40";
+ * giving them back after a while, so that what chunk_warm() has brought in stays. */
+const char *malloc_conf = "dirty_decay_ms:-1,muzzy_decay_ms:-1";
 
 uint64_t resource_heap_bytes(void)
 {
