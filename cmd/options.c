@@ -175,6 +175,10 @@ static int parse_flags(struct options *options, int argc, char **argv, bool *is_
                 return errmsg_set(why, -EINVAL, "unexpected operand \"%s\"", argv[at + 1]);
             return 0;
         }
+        if (strcmp(argv[at], "-h") == 0) { /* what everybody types first */
+            options->action = OPTIONS_HELP;
+            return 0;
+        }
         const char *next = at + 1 < argc ? argv[at + 1] : NULL;
         int checked = check_flag(argv[at], next, is_given, why);
         if (checked < 0)

@@ -119,6 +119,9 @@ void report_init(struct report *report, const struct options *options,
     if (journal_error != NULL)
         (void)errmsg_set(&report->reasons[report->reason_count++], 0, "journal: %s",
                          journal_error->text);
+    if (result->runs_by_outcome[OUTCOME_JOURNAL] > 0)
+        (void)errmsg_set(&report->reasons[report->reason_count++], 0,
+                         "the journal refused records, and no more runs were started");
     if (result->runs_by_outcome[OUTCOME_COMPLETED] == 0)
         (void)errmsg_set(&report->reasons[report->reason_count++], 0, "no run completed");
 }

@@ -30,8 +30,13 @@
 #define DRAIN_NS (2 * NS_PER_S)
 enum { TIMERS_A_TURN = 16 };
 
-/* The stop flag: the first SIGINT or SIGTERM, or 0. */
+/* Some senders signal the child and then its whole group: what follows the first signal so closely
+ * is the same wish, not a second one. */
+#define SAME_SIGNAL_NS (100 * NS_PER_MS)
+
+/* The stop flag: the first SIGINT or SIGTERM, or 0; and when it came. */
 static volatile sig_atomic_t stop_signal;
+static _Atomic uint64_t stop_signal_ns;
 
 struct control {
     struct loop loop;
@@ -48,9 +53,13 @@ struct control {
  * campaign. */
 static void on_signal(int signal)
 {
-    if (stop_signal != 0)
+    uint64_t now_ns = clock_monotonic_ns();
+    if (stop_signal == 0) {
+        stop_signal = signal;
+        stop_signal_ns = now_ns;
+    } else if (now_ns - stop_signal_ns >= SAME_SIGNAL_NS) {
         _exit(EXIT_CODE_SIGNAL_BASE + signal);
-    stop_signal = signal;
+    }
 }
 
 static void handle_signals_directly(const struct control *control)
@@ -87,6 +96,7 @@ static void on_signal_readable(struct loop_watch *watch, uint8_t events)
     if (read(watch->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return;
     stop_signal = (int)info.ssi_signo;
+    stop_signal_ns = clock_monotonic_ns();
     stop_watching(control);
     handle_signals_directly(control);
     campaign_stop(control->campaign);
@@ -174,8 +184,13 @@ static bool say_what_failed(const struct report *report, const struct errmsg *jo
         return true;
     }
     if (errors > 0) {
-        output_error("%" PRId64 " of %" PRIu64 " runs did not complete; the first: %s", errors,
-                     result->runs_started, result->first_error.text);
+        char bound[UNITS_TEXT_BYTES];
+        uint64_t bound_bytes = report->options->campaign.memory_bytes_max;
+        bool is_full = result->runs_by_outcome[OUTCOME_JOURNAL] > 0;
+        output_error("%" PRId64 " of %" PRIu64 " runs did not complete; the first: %s%s%s", errors,
+                     result->runs_started, result->first_error.text,
+                     is_full ? "; all that a campaign records must fit into " : "",
+                     is_full ? units_format_megabytes((int64_t)bound_bytes, bound) : "");
         return true;
     }
     if (result->first_error.text[0] != '\0') {

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -67,7 +68,8 @@ struct campaign {
     bool is_cancelled; /* the gate opens to nothing */
 
     _Atomic uint32_t done;
-    uint64_t start_ns;
+    _Atomic uint32_t at_start;
+    _Atomic uint64_t start_ns; /* 0 until all workers are at the start */
     uint64_t heap_bytes;
     int64_t heap_delta_bytes;
     uint64_t cpu_ns;
@@ -146,6 +148,21 @@ static bool wait_at_gate(struct campaign *c)
     return is_go;
 }
 
+/* Threads wake one after the other; the first could end a short campaign before the last has begun.
+ * So all come to the start, and the last to come starts the clock. */
+static uint64_t start_together(struct campaign *c)
+{
+    if (atomic_fetch_add(&c->at_start, 1) + 1 == c->worker_count) {
+        uint64_t now_ns = clock_monotonic_ns();
+        if (c->config->duration_ns > 0)
+            c->load.until_ns = now_ns + c->config->duration_ns;
+        atomic_store(&c->start_ns, now_ns);
+    }
+    while (atomic_load(&c->start_ns) == 0)
+        (void)sched_yield(); /* for microseconds; it cannot fail */
+    return atomic_load(&c->start_ns);
+}
+
 /* The last worker to end closes the timed part: nobody reads back before. */
 static void wait_for_all(struct campaign *c)
 {
@@ -167,8 +184,10 @@ static void *thread_main(void *arg)
     struct campaign *c = thread->campaign;
     thread->error = worker_open(thread->worker, &thread->why);
     bool is_open = thread->error == 0;
+    resource_flush_thread_cache();
     if (wait_at_gate(c)) {
-        worker_run(thread->worker, c->start_ns);
+        worker_run(thread->worker, start_together(c));
+        resource_flush_thread_cache();
         wait_for_all(c);
         thread->error = worker_read_back(thread->worker);
     } else if (is_open) {
@@ -341,15 +360,15 @@ void campaign_start(struct campaign *c)
 {
     c->heap_bytes = resource_heap_bytes();
     c->cpu_ns = resource_cpu_ns();
-    c->start_ns = clock_monotonic_ns();
-    if (c->config->duration_ns > 0)
-        c->load.until_ns = c->start_ns + c->config->duration_ns;
     open_gate(c, false);
 }
 
 struct campaign_progress campaign_progress(const struct campaign *c)
 {
-    struct campaign_progress sum = {.elapsed_ns = clock_monotonic_ns() - c->start_ns};
+    uint64_t start_ns = atomic_load(&c->start_ns);
+    struct campaign_progress sum = {
+        .elapsed_ns = start_ns != 0 ? clock_monotonic_ns() - start_ns : 0,
+    };
     for (uint32_t i = 0; i < c->worker_count; i++) {
         const struct worker_progress *p = &c->workers[i].progress;
         sum.runs_started += atomic_load_explicit(&p->runs_started, memory_order_relaxed);
@@ -425,7 +444,8 @@ static void merge_hists(struct campaign *c, struct campaign_result *result)
 int campaign_finish(struct campaign *c, struct campaign_result *result, struct errmsg *why)
 {
     join_threads(c);
-    uint64_t ended_ns = c->start_ns;
+    uint64_t start_ns = atomic_load(&c->start_ns);
+    uint64_t ended_ns = start_ns;
     const char *fallback = c->workers[0].sched.loop.fallback.text;
     *result = (struct campaign_result){
         .peak_tasks = atomic_load(&c->load.in_flight_peak),
@@ -447,7 +467,7 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
     }
     merge_hists(c, result);
     result->is_total_alloc_known = result->total_alloc_bytes > 0;
-    result->elapsed_ns = ended_ns - c->start_ns;
+    result->elapsed_ns = ended_ns - start_ns;
     if (error != 0)
         return errmsg_set(why, -EIO, "the journal cannot be read back: %s",
                           strerrordesc_np(-error));

@@ -69,6 +69,12 @@ static void fail(struct run *run, enum outcome outcome, const char *reason, uint
     fail_with(run, outcome, reason, strlen(reason), now_ns);
 }
 
+/* 0 when it is over before the wait began: a latency of 0 is due at once. */
+static uint64_t time_until(uint64_t due_ns, uint64_t since_ns)
+{
+    return due_ns > since_ns ? due_ns - since_ns : 0;
+}
+
 /* A writer on the scratch with room for `bytes`, or an empty one that is full at once. */
 static struct json_writer scratch_writer(struct run_env *env, size_t bytes)
 {
@@ -200,7 +206,7 @@ static void append_record(struct run *run, uint64_t now_ns)
 }
 
 /* The result of the tool call that has just been recorded goes into the history. */
-static const char *keep_result(struct run *run)
+static const char *keep_result(struct run *run, struct errmsg *failure)
 {
     struct run_env *env = run->env;
     struct tool_task **link = &run->tools;
@@ -208,7 +214,12 @@ static const char *keep_result(struct run *run)
         link = &(*link)->next;
     struct tool_task *task = *link;
     *link = task->next;
-    const char *reason = task->result.is_error ? "a tool call failed" : NULL;
+    const char *reason = NULL;
+    if (task->result.is_error) {
+        (void)errmsg_set(failure, 0, "tool call c%" PRIu32 ": %.*s", task->call_id,
+                         (int)task->result.size, task->result.text);
+        reason = failure->text;
+    }
     if (history_add_result(&run->history, &env->pool, task->call_id, task->result.text,
                            task->result.size) != 0)
         reason = "no memory for the history";
@@ -218,7 +229,7 @@ static const char *keep_result(struct run *run)
 }
 
 /* What the run remembers of a record once it is durable. NULL, or why the run cannot go on. */
-static const char *keep_record(struct run *run)
+static const char *keep_record(struct run *run, struct errmsg *failure)
 {
     switch ((enum record_kind)run->record) {
     case RECORD_BEGIN: {
@@ -228,7 +239,7 @@ static const char *keep_record(struct run *run)
         return NULL;
     }
     case RECORD_TOOL:
-        return keep_result(run);
+        return keep_result(run, failure);
     case RECORD_MODEL:
     case RECORD_ATTEMPT:
     case RECORD_END:
@@ -246,15 +257,18 @@ static void on_record_done(struct journal_append *append, int result)
         append_record(run, now_ns); /* the wait for room goes on counting as the journal's */
         return;
     }
-    run->time.journal_ns += now_ns - run->since_ns;
-    hist_record(run->env->append, now_ns - run->since_ns);
+    /* What is between the ack and now, the run has waited for its scheduler. */
+    uint64_t append_ns = journal_settled_ns(run->env->journal) - run->since_ns;
+    run->time.journal_ns += append_ns;
+    hist_record(run->env->append, append_ns);
     run->since_ns = now_ns;
     if (result != JOURNAL_ACKED) {
         fail(run, OUTCOME_JOURNAL, journal_strerror(result), now_ns);
         return;
     }
     append->seq++;
-    const char *reason = keep_record(run);
+    struct errmsg failure;
+    const char *reason = keep_record(run, &failure);
     if (reason != NULL)
         fail(run, OUTCOME_FAILED, reason, now_ns);
     advance(run, (struct agent_event){AGENT_RECORDED, 0}, now_ns);
@@ -333,8 +347,9 @@ static void on_model_event(struct model_call *call, const struct model_event *ev
         break;
     case MODEL_FINISH:
     case MODEL_ERROR:
+        /* What is between the reply and now, the run has waited for its scheduler. */
+        run->time.model_ns += time_until(event->due_ns, run->since_ns);
         now_ns = loop_clock_ns(&run->env->sched->loop);
-        run->time.model_ns += now_ns - run->since_ns;
         run->since_ns = now_ns;
         if (event->kind == MODEL_FINISH)
             on_reply_finished(run, event, now_ns);
@@ -364,7 +379,8 @@ static void ask_model(struct run *run, uint64_t now_ns)
 
 /* --- the tools --- */
 
-static void finish_tool(struct tool_task *task)
+/* `due_ns`: when its latency was over; 0 without one. */
+static void finish_tool(struct tool_task *task, uint64_t due_ns)
 {
     struct run *run = task->run;
     const struct run_shape *shape = run->env->shape;
@@ -380,7 +396,7 @@ static void finish_tool(struct tool_task *task)
     tool_run(&context, &name, &arguments, &task->result);
     uint64_t now_ns = loop_clock_ns(&run->env->sched->loop);
     if (!run->agent.is_recording) { /* else the wait counts as the journal's */
-        run->time.tool_ns += now_ns - run->since_ns;
+        run->time.tool_ns += time_until(due_ns != 0 ? due_ns : now_ns, run->since_ns);
         run->since_ns = now_ns;
     }
     advance(run, (struct agent_event){AGENT_RESULT, task->call}, now_ns);
@@ -389,7 +405,7 @@ static void finish_tool(struct tool_task *task)
 static void on_tool_due(struct timer *timer, uint64_t now_ns)
 {
     (void)now_ns;
-    finish_tool(container_of(timer, struct tool_task, timer));
+    finish_tool(container_of(timer, struct tool_task, timer), timer->deadline_ns);
 }
 
 /* A tool without latency is a function call; its result goes no further than into an append, so the
@@ -407,7 +423,7 @@ static void run_tools(struct run *run, uint64_t now_ns)
         if (latency_ns > 0)
             loop_timer_start(&env->sched->loop, &task->timer, now_ns + latency_ns);
         else
-            finish_tool(task);
+            finish_tool(task, 0);
         if (run->agent.state != AGENT_ACTING)
             return; /* the result could not be recorded: the run is over, and its tools are gone */
         task = next;

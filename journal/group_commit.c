@@ -24,6 +24,7 @@
 #include "engine/base/chunk.h"
 #include "engine/base/digest.h"
 #include "engine/base/list.h"
+#include "engine/loop.h"
 #include "journal/backend.h"
 
 enum {
@@ -57,6 +58,7 @@ struct writer {
     struct queue refused; /* before reaching the store; append->bytes is the result, negated */
     struct journal_append woken; /* its address in append->next marks who was told to come again */
     struct journal_totals totals;
+    uint64_t settled_ns;
     struct batch batches[2];
 };
 
@@ -181,6 +183,12 @@ void journal_commit_done(struct journal_writer *writer)
 {
     assert(writer_of(writer)->commit == COMMIT_IN_FLIGHT);
     writer_of(writer)->commit = COMMIT_SETTLED;
+    writer_of(writer)->settled_ns = loop_clock_ns(writer->loop);
+}
+
+uint64_t journal_settled_ns(const struct journal_writer *writer)
+{
+    return ((const struct writer *)writer)->settled_ns;
 }
 
 /* The slow half of finding room: somebody waits, room is reserved, or the filling batch is full. */

@@ -138,6 +138,10 @@ void journal_flush(struct journal_writer *writer);
  * the next journal_flush(). */
 unsigned journal_deliver(struct journal_writer *writer);
 
+/* When the batch was settled whose callbacks journal_deliver() is firing: the time of the ack,
+ * which the callback may come after. */
+uint64_t journal_settled_ns(const struct journal_writer *writer);
+
 /* Whether appends await their callback. */
 bool journal_is_busy(const struct journal_writer *writer);
 

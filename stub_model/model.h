@@ -41,6 +41,7 @@ struct model_event {
     enum model_finish finish;
     const char *bytes;
     size_t size;
+    uint64_t due_ns; /* of MODEL_FINISH and MODEL_ERROR: when the model had it ready; 0: at once */
     uint32_t call_index; /* from 0 */
     uint32_t prompt_tokens;
     uint32_t completion_tokens;

@@ -103,7 +103,13 @@ static const char *read_request(const char *bytes, size_t size, struct request *
 static void emit(struct model_call *call, enum model_event_kind kind, uint32_t index,
                  const char *bytes, size_t size, uint64_t now_ns)
 {
-    struct model_event event = {.kind = kind, .call_index = index, .bytes = bytes, .size = size};
+    struct model_event event = {
+        .kind = kind,
+        .due_ns = call->timer.deadline_ns,
+        .call_index = index,
+        .bytes = bytes,
+        .size = size,
+    };
     call->on_event(call, &event, now_ns);
 }
 
@@ -113,6 +119,7 @@ static void finish(struct model_call *call, enum model_finish reason, size_t com
     struct model_event event = {
         .kind = MODEL_FINISH,
         .finish = reason,
+        .due_ns = call->timer.deadline_ns,
         .prompt_tokens = call->prompt_tokens,
         .completion_tokens = (uint32_t)((completion_bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN),
     };

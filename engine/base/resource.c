@@ -27,6 +27,11 @@ uint64_t resource_heap_bytes(void)
     return info.uordblks + info.hblkhd;
 }
 
+void resource_flush_thread_cache(void)
+{
+    /* Nothing is kept that counts. */
+}
+
 uint64_t resource_thread_allocated_bytes(void)
 {
     return 0;
@@ -55,6 +60,11 @@ uint64_t resource_heap_bytes(void)
         mallctl("stats.allocated", &allocated_bytes, &size, NULL, 0) != 0)
         return 0; /* a jemalloc that was built without statistics */
     return allocated_bytes;
+}
+
+void resource_flush_thread_cache(void)
+{
+    (void)mallctl("thread.tcache.flush", NULL, NULL, NULL, 0); /* fails where there is no cache */
 }
 
 uint64_t resource_thread_allocated_bytes(void)

@@ -16,6 +16,8 @@
  * for its threads counts as allocated only while in use). 0 where unknown. */
 uint64_t resource_heap_bytes(void);
 
+/* Gives back what the allocator keeps at hand for this thread, which would count as live. */
+void resource_flush_thread_cache(void);
 /* All bytes that this thread has ever allocated (thread.allocated); 0 where unknown. */
 uint64_t resource_thread_allocated_bytes(void);
 

@@ -13,6 +13,7 @@
 #include "engine/base/digest.h"
 #include "engine/base/list.h"
 #include "engine/base/prng.h"
+#include "engine/loop.h"
 #include "journal/backend.h"
 
 enum { RECORDS_MAX = JOURNAL_BATCH_RECORDS_MAX, LARGE_BYTES = JOURNAL_PAYLOAD_BYTES_MAX };
@@ -71,6 +72,9 @@ static const struct journal_ops manual_ops = {
     .commit = manual_commit,
 };
 
+/* Time stands still: a writer asks its loop for nothing else. */
+static struct loop still = {.is_virtual = true};
+
 static void setup(struct manual *manual)
 {
     struct errmsg why;
@@ -80,7 +84,7 @@ static void setup(struct manual *manual)
                                       &why),
                      0);
     assert_int_equal(journal_durability(manual->journal), DURABILITY_POWER);
-    assert_int_equal(journal_writer_open(manual->journal, 0, NULL, &manual->writer, &why), 0);
+    assert_int_equal(journal_writer_open(manual->journal, 0, &still, &manual->writer, &why), 0);
     manual->writer->impl = manual;
 }
 

@@ -184,7 +184,7 @@ static void test_bad_report(void **state)
     struct campaign_result result = new_bad_result();
     report_init(&report, &options, &result, SIGINT, &journal_error);
     fix_machine(&report);
-    assert_int_equal(report.reason_count, 2);
+    assert_int_equal(report.reason_count, 3);
     assert_report_golden(&report_text, &report, "tests/golden/report_bad.txt");
     assert_report_golden(&report_json, &report, "tests/golden/report_bad.json");
     free_result(&result);

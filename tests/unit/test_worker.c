@@ -264,7 +264,7 @@ static void a_tool_that_fails_ends_its_run(void **state)
     struct worker *w = first_worker(world);
     run_world(world);
     assert_int_equal(w->runs_by_outcome[OUTCOME_FAILED], 2);
-    assert_string_equal(w->env.first_error.text, "run 0: a tool call failed");
+    assert_string_equal(w->env.first_error.text, "run 0: tool call c1: No space left on device");
     assert_int_equal(sim_log_read(&log, w->env.journal, 1), 0);
     sim_log_sort(&log);
     assert_int_equal(log.count, 6); /* begin, model, two attempts, the result that failed, end */
