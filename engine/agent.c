@@ -20,6 +20,19 @@ const char *outcome_name(enum outcome outcome)
     return "invalid";
 }
 
+const char *tool_effect_name(enum tool_effect effect)
+{
+    switch (effect) {
+    case TOOL_EFFECT_NONE:
+        return "none";
+    case TOOL_EFFECT_NOOP:
+        return "noop";
+    case TOOL_EFFECT_LEDGER:
+        return "ledger";
+    }
+    return "invalid";
+}
+
 void agent_init(struct agent *a, uint16_t turns_max, bool has_effect)
 {
     *a = (struct agent){.state = AGENT_NEW, .turns_max = turns_max, .has_effect = has_effect};
@@ -126,8 +139,8 @@ static struct agent_action fail(struct agent *a, enum outcome outcome)
         a->state = AGENT_ENDED;
         return (struct agent_action){.kind = AGENT_FINISH};
     }
-    if (a->state == AGENT_ENDING)
-        return wait_more(); /* its end is on its way already: that one counts */
+    if (a->state == AGENT_ENDING || a->is_failing)
+        return wait_more(); /* its end is on its way or decided already: that one counts */
     a->results = 0;
     if (!a->is_recording)
         return end(a, outcome);

@@ -31,6 +31,8 @@ enum tool_effect {
     TOOL_EFFECT_LEDGER, /* each call that happens appends a line to the ledger */
 };
 
+const char *tool_effect_name(enum tool_effect effect); /* the flag's, and the record's */
+
 /* How a run ended. Values reach disks by name: append-only. */
 enum outcome {
     OUTCOME_COMPLETED,

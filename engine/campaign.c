@@ -15,31 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/chunk.h"
 #include "engine/base/resource.h"
 #include "engine/loop.h"
+#include "engine/memory_plan.h"
 #include "engine/worker.h"
 
-/* What messages and records take, for the estimate: the stub's texts and their frames, rounded up.
- */
-enum {
-    ESTIMATE_INPUT_BYTES = 60,         /* the user's message */
-    ESTIMATE_REPLY_BYTES = 75,         /* an assistant's message, without its calls */
-    ESTIMATE_CALL_BYTES = 110,         /* a call in it, and the message with its result */
-    ESTIMATE_HISTORY_BYTES_MIN = 256,  /* the smallest block of a history */
-    ESTIMATE_RUN_RECORDS_BYTES = 260,  /* begin, end, index */
-    ESTIMATE_MODEL_RECORD_BYTES = 292, /* with its header */
-    ESTIMATE_CALL_RECORDS_BYTES = 186, /* attempt and tool, with headers */
-    ESTIMATE_TOOL_TASK_BYTES = 256,    /* a call in flight */
-    ESTIMATE_THREAD_BYTES = 8 << 20,   /* histograms, rings, batches, chunks begun */
-};
-
-/* How much is brought in before the clock starts, all workers together: a start must not take
- * seconds. */
-#define WARM_BYTES_MAX (UINT64_C(2) << 30)
-/* Of each worker: */
-#define WARM_SPARE_BYTES_MAX ((uint64_t)2 * CHUNK_HUGE_BYTES)
-#define WARM_FIXED_BYTES ((uint64_t)2 * CHUNK_HUGE_BYTES) /* histograms, batches */
+enum { STACK_BYTES = 1 << 20 }; /* nothing recurses; what sanitizers add fits as well */
 
 struct thread {
     pthread_t id;
@@ -58,6 +39,7 @@ struct campaign {
     struct thread *threads;
     uint32_t worker_count;
     uint32_t threads_started;
+    bool is_started;
     bool is_joined;
     int ledger_fd;
 
@@ -75,48 +57,10 @@ struct campaign {
     uint64_t cpu_ns;
 };
 
-/* The messages of one run while it is in flight. A history doubles as it grows. */
-static uint64_t history_bytes(const struct campaign_config *config)
-{
-    uint64_t turns = config->turns - 1;
-    uint64_t history =
-        ESTIMATE_INPUT_BYTES + turns * (ESTIMATE_REPLY_BYTES + config->tools * ESTIMATE_CALL_BYTES);
-    return history <= ESTIMATE_HISTORY_BYTES_MIN ? ESTIMATE_HISTORY_BYTES_MIN : 2 * history;
-}
-
-static uint64_t recorded_bytes(const struct campaign_config *config)
-{
-    uint64_t turns = config->turns;
-    return ESTIMATE_RUN_RECORDS_BYTES + turns * ESTIMATE_MODEL_RECORD_BYTES +
-           (turns - 1) * config->tools * ESTIMATE_CALL_RECORDS_BYTES;
-}
-
-static uint64_t runs_in_flight(const struct campaign_config *config)
-{
-    bool are_few = config->runs > 0 && config->runs < config->concurrency;
-    return are_few ? config->runs : config->concurrency;
-}
-
-/* What is kept in chunks: the records of all runs, the histories of those in flight. UINT64_MAX
- * when it cannot be counted. */
-static uint64_t chunk_bytes(const struct campaign_config *config)
-{
-    uint64_t runs = config->runs > 0 ? config->runs : config->concurrency;
-    uint64_t bytes = 0;
-    if (__builtin_mul_overflow(runs, recorded_bytes(config), &bytes) ||
-        __builtin_add_overflow(bytes, runs_in_flight(config) * history_bytes(config), &bytes))
-        return UINT64_MAX;
-    return bytes;
-}
-
 uint64_t campaign_memory_estimate_bytes(const struct campaign_config *config)
 {
-    uint64_t slot = sizeof(struct run) + (uint64_t)config->tools * ESTIMATE_TOOL_TASK_BYTES;
-    uint64_t fixed = (uint64_t)config->threads * ESTIMATE_THREAD_BYTES;
-    uint64_t bytes = 0;
-    if (__builtin_add_overflow(chunk_bytes(config), runs_in_flight(config) * slot + fixed, &bytes))
-        return UINT64_MAX;
-    return bytes;
+    struct memory_plan plan = memory_plan_make(config);
+    return memory_plan_total(&plan);
 }
 
 /* --- the threads --- */
@@ -217,15 +161,21 @@ static int start_threads(struct campaign *c, struct errmsg *why)
 {
     sigset_t all;
     sigset_t old;
-    int error = 0;
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error == 0)
+        error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (error != 0)
+        return errmsg_set(why, -error, "no memory for threads");
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t i = 0; i < c->worker_count && error == 0; i++) {
         c->threads[i] = (struct thread){.campaign = c, .worker = &c->workers[i]};
-        error = pthread_create(&c->threads[i].id, NULL, thread_main, &c->threads[i]);
+        error = pthread_create(&c->threads[i].id, &attributes, thread_main, &c->threads[i]);
         c->threads_started += error == 0;
     }
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)pthread_attr_destroy(&attributes);
     if (error != 0)
         return errmsg_set(why, -error, "cannot start thread %u: %s", c->threads_started + 1,
                           strerrordesc_np(error));
@@ -249,33 +199,33 @@ static int open_ledger(struct campaign *c, struct errmsg *why)
     c->ledger_fd = -1;
     if (c->config->tool_effect != TOOL_EFFECT_LEDGER)
         return 0;
-    c->ledger_fd = open(c->config->ledger_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    /* Not blocking: a pipe that nobody reads must hold up neither the start nor a scheduler. */
+    c->ledger_fd =
+        open(c->config->ledger_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
     if (c->ledger_fd < 0)
         return errmsg_set(why, -errno, "cannot open the ledger: %s", strerrordesc_np(errno));
+    for (uint32_t i = 0; i < c->worker_count; i++)
+        c->workers[i].shape.ledger_fd = c->ledger_fd; /* seen by the threads through the gate */
     return 0;
 }
 
-static void set_up_workers(struct campaign *c, const struct loop_ops *loop_ops)
+static void set_up_workers(struct campaign *c)
 {
     const struct campaign_config *config = c->config;
-    uint64_t warm_bytes = chunk_bytes(config);
-    uint64_t slots_used = (runs_in_flight(config) + c->worker_count - 1) / c->worker_count;
-    uint64_t warm_bytes_max =
-        config->memory_bytes_max < WARM_BYTES_MAX ? config->memory_bytes_max : WARM_BYTES_MAX;
-    warm_bytes = (warm_bytes < warm_bytes_max ? warm_bytes : warm_bytes_max) / c->worker_count;
-    /* Chunks are cut and seldom used up: some to spare. */
-    warm_bytes += warm_bytes < WARM_SPARE_BYTES_MAX ? warm_bytes : WARM_SPARE_BYTES_MAX;
+    uint64_t in_flight = memory_plan_runs_in_flight(config);
+    uint64_t slots_used = (in_flight + c->worker_count - 1) / c->worker_count;
     for (uint32_t i = 0; i < c->worker_count; i++) {
         struct worker *w = &c->workers[i];
+        uint64_t slots =
+            config->concurrency / c->worker_count + (i < config->concurrency % c->worker_count);
         w->config = config;
-        w->loop_ops = loop_ops;
         w->journal = c->journal;
         w->load = &c->load;
         w->index = i;
-        w->slots =
-            config->concurrency / c->worker_count + (i < config->concurrency % c->worker_count);
+        w->slots = (uint32_t)(slots < in_flight ? slots : in_flight);
         w->slots_warm = (uint32_t)(slots_used < w->slots ? slots_used : w->slots);
-        w->warm_bytes = warm_bytes + WARM_FIXED_BYTES;
+        w->warm_bytes = memory_plan_warm(config, c->worker_count);
+        w->pool_bytes_max = memory_plan_pools_max(config) / c->worker_count;
         w->shape = (struct run_shape){
             .seed = config->seed,
             .timeout_ns = config->timeout_ns,
@@ -283,7 +233,7 @@ static void set_up_workers(struct campaign *c, const struct loop_ops *loop_ops)
             .turns = config->turns,
             .tools = config->tools,
             .tool_effect = config->tool_effect,
-            .ledger_fd = c->ledger_fd,
+            .ledger_fd = -1,
         };
     }
 }
@@ -331,16 +281,16 @@ int campaign_open(struct campaign **campaign, const struct campaign_config *conf
         .uri = config->journal_uri,
         .durability = config->durability,
         .writers = c->worker_count,
-        .bytes_max = config->memory_bytes_max,
+        .bytes_max = memory_plan_journal_max(config),
     };
     int error = journal_open(&c->journal, &journal, why);
     if (error != 0)
         goto fail;
-    error = open_ledger(c, why);
-    if (error != 0)
-        goto fail_journal;
-    set_up_workers(c, NULL);
+    set_up_workers(c);
     error = start_threads(c, why);
+    /* Last, since it leaves something behind: a campaign that cannot be held must not. */
+    if (error == 0)
+        error = open_ledger(c, why);
     if (error != 0)
         goto fail_threads;
     *campaign = c;
@@ -349,7 +299,6 @@ int campaign_open(struct campaign **campaign, const struct campaign_config *conf
 fail_threads:
     open_gate(c, true);
     join_threads(c);
-fail_journal:
     journal_close(c->journal);
 fail:
     free_campaign(c);
@@ -360,6 +309,7 @@ void campaign_start(struct campaign *c)
 {
     c->heap_bytes = resource_heap_bytes();
     c->cpu_ns = resource_cpu_ns();
+    c->is_started = true;
     open_gate(c, false);
 }
 
@@ -371,8 +321,9 @@ struct campaign_progress campaign_progress(const struct campaign *c)
     };
     for (uint32_t i = 0; i < c->worker_count; i++) {
         const struct worker_progress *p = &c->workers[i].progress;
+        /* In this order, or more would seem to have ended than started. */
+        sum.runs_ended += atomic_load_explicit(&p->runs_ended, memory_order_acquire);
         sum.runs_started += atomic_load_explicit(&p->runs_started, memory_order_relaxed);
-        sum.runs_ended += atomic_load_explicit(&p->runs_ended, memory_order_relaxed);
         sum.errors += atomic_load_explicit(&p->errors, memory_order_relaxed);
         sum.records += atomic_load_explicit(&p->records, memory_order_relaxed);
     }
@@ -417,7 +368,9 @@ static void merge_worker(struct campaign_result *result, const struct worker *w)
     result->tool_calls += w->env.tool_calls;
     result->total_alloc_bytes += w->allocated_bytes;
     if (result->first_error.text[0] == '\0')
-        result->first_error = w->error.text[0] != '\0' ? w->error : w->env.first_error;
+        result->first_error = w->env.first_error;
+    if (result->scheduler_error.text[0] == '\0')
+        result->scheduler_error = w->error;
 }
 
 /* The first worker's histograms take in the others'. */
@@ -458,34 +411,43 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         .journal_name = journal_name(c->journal),
         .durability = journal_durability(c->journal),
     };
+    uint64_t ends = 0;
     int error = 0;
     for (uint32_t i = 0; i < c->worker_count; i++) {
         const struct worker *w = &c->workers[i];
         merge_worker(result, w);
+        ends += w->readback.ends;
         ended_ns = w->ended_ns > ended_ns ? w->ended_ns : ended_ns;
         error = error != 0 ? error : c->threads[i].error;
     }
     merge_hists(c, result);
     result->is_total_alloc_known = result->total_alloc_bytes > 0;
     result->elapsed_ns = ended_ns - start_ns;
+    uint64_t ended = result->runs_by_outcome[OUTCOME_COMPLETED] +
+                     result->runs_by_outcome[OUTCOME_FAILED] +
+                     result->runs_by_outcome[OUTCOME_TIMEOUT]; /* the others have no record of it */
     if (error != 0)
         return errmsg_set(why, -EIO, "the journal cannot be read back: %s",
                           strerrordesc_np(-error));
     if (result->records != result->records_acked)
         return errmsg_set(why, -EIO, "the journal acked %" PRIu64 " records and holds %" PRIu64,
                           result->records_acked, result->records);
+    if (ends != ended)
+        return errmsg_set(why, -EIO,
+                          "%" PRIu64 " runs ended and the journal holds the end of %" PRIu64, ended,
+                          ends);
     return 0;
 }
 
 void campaign_close(struct campaign *c)
 {
-    if (c->is_joined) {
-        for (uint32_t i = 0; i < c->worker_count; i++)
-            worker_close(&c->workers[i]);
-    } else {
-        open_gate(c, true); /* never started: the threads close what they have opened */
-        join_threads(c);
-    }
+    if (!c->is_started)
+        open_gate(c, true); /* to nothing: the threads close what they have opened */
+    else if (!c->is_joined)
+        campaign_abandon(c);
+    join_threads(c);
+    for (uint32_t i = 0; c->is_started && i < c->worker_count; i++)
+        worker_close(&c->workers[i]);
     journal_close(c->journal);
     free_campaign(c);
 }

@@ -86,13 +86,15 @@ struct campaign_result {
     const char *loop_fallback; /* why not the preferred one, or NULL */
     const char *journal_name;
     enum durability durability;
-    struct hist *response;     /* completed runs: intended start to end */
-    struct hist *service;      /* completed runs: actual start to end */
-    struct hist *failed;       /* response time of the others */
-    struct hist *append;       /* append to ack */
-    struct hist *lag;          /* a sample a turn: the longest that anything ready has waited */
+    struct hist *response; /* completed runs: intended start to end */
+    struct hist *service;  /* completed runs: actual start to end */
+    struct hist *failed;   /* response time of the others */
+    struct hist *append;   /* append to ack */
+    struct hist *lag; /* a sample a turn of a scheduler: its length, or how late its most overdue
+        timer was, if that is more */
     struct hist *overshoot;    /* stub model: delivered later than the sampled latency asked for */
     struct errmsg first_error; /* of a run or the journal; empty when there was none */
+    struct errmsg scheduler_error; /* why a thread gave up its runs; empty when none did */
 };
 
 /* Everything that can fail does so here. The loop given is woken whenever the campaign becomes

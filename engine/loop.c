@@ -134,6 +134,8 @@ static void fire_due(struct loop *loop, unsigned timers_max)
         struct timer *timer = wheel_pop_due(&loop->wheel);
         if (timer == &end)
             return;
+        if (timer->deadline_ns != 0 && loop->now_ns - timer->deadline_ns > loop->late_ns)
+            loop->late_ns = loop->now_ns - timer->deadline_ns;
         timer->fire(timer, loop->now_ns);
     }
     wheel_cancel(&loop->wheel, &end);
@@ -145,6 +147,7 @@ int loop_poll(struct loop *loop, uint64_t until_ns, unsigned timers_max)
     assert(rc != -EINTR);
     if (rc != 0)
         return rc;
+    loop->late_ns = 0;
     wheel_advance(&loop->wheel, loop->now_ns);
     if (loop_has_due(loop))
         fire_due(loop, timers_max);

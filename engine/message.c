@@ -11,7 +11,6 @@
 
 enum {
     HISTORY_BYTES_MIN = 256, /* a default run's messages up to its last request fit */
-    ESCAPED_BYTES_MAX = 6,   /* of one byte of text: \u00xx */
 };
 
 #define REQUEST_HEAD                                                                               \
@@ -82,7 +81,7 @@ static void put_escaped(struct appender *a, const char *text, size_t size)
     struct json_writer w = json_writer_on(h->bytes + h->size, h->capacity - h->size);
     json_write_escaped(&w, text, size);
     if (!json_write_ok(&w)) {
-        size_t worst = size * ESCAPED_BYTES_MAX;
+        size_t worst = size * JSON_ESCAPED_BYTES_MAX;
         size_t allowed = JOURNAL_PAYLOAD_BYTES_MAX - h->size;
         if (!grow(a, worst < allowed ? worst : allowed))
             return;

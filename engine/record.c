@@ -5,25 +5,11 @@
 
 enum {
     RECORD_FRAME_BYTES = 384, /* all keys, numbers and punctuation of the longest record */
-    ESCAPED_BYTES_MAX = 6,    /* of one byte of text */
 };
 
 size_t record_bytes_max(size_t content)
 {
-    return RECORD_FRAME_BYTES + ESCAPED_BYTES_MAX * content;
-}
-
-static const char *effect_name(enum tool_effect effect)
-{
-    switch (effect) {
-    case TOOL_EFFECT_NONE:
-        return "none";
-    case TOOL_EFFECT_NOOP:
-        return "noop";
-    case TOOL_EFFECT_LEDGER:
-        return "ledger";
-    }
-    return "invalid";
+    return RECORD_FRAME_BYTES + JSON_ESCAPED_BYTES_MAX * content;
 }
 
 static void write_number(struct json_writer *w, const char *key, size_t key_bytes, uint64_t value)
@@ -45,7 +31,7 @@ void record_write_begin(struct json_writer *w, const struct record_begin *begin)
     write_field(w, ",\"turns\":", begin->turns);
     write_field(w, ",\"tools\":", begin->tools);
     json_write_literal(w, ",\"effect\":\"");
-    write_name(w, effect_name(begin->effect));
+    write_name(w, tool_effect_name(begin->effect));
     json_write_literal(w, "\",\"input\":");
     json_write_string(w, begin->input, begin->input_bytes);
     json_write_literal(w, "}");

@@ -1,6 +1,6 @@
 /*
- * record: the payloads of the six records of a run, as compact JSON. What they hold is in docs: an
- * agent run.
+ * record: the payloads of the six records of a run, as compact JSON. What they hold is told in
+ * docs/journal.md.
  *
  * Values reach disks: keys are append-only, and `v` in begin tells the format. Ownership: the
  * caller's writer. Threading: pure functions. Errors: a writer that was too small says so

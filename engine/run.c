@@ -57,8 +57,9 @@ static void fail_with(struct run *run, enum outcome outcome, const char *reason,
                       uint64_t now_ns)
 {
     struct errmsg *first = &run->env->first_error;
-    if (run->agent.state == AGENT_ENDING && outcome != OUTCOME_JOURNAL)
-        return; /* its end is on its way already: that one counts */
+    bool is_decided = run->agent.state == AGENT_ENDING || run->agent.is_failing;
+    if (is_decided && outcome != OUTCOME_JOURNAL)
+        return; /* how it ends is on its way, or decided, already: that counts */
     if (first->text[0] == '\0')
         (void)errmsg_set(first, 0, "run %" PRIu64 ": %.*s", number_of(run), (int)size, reason);
     advance(run, (struct agent_event){AGENT_FAIL, outcome}, now_ns);
@@ -263,6 +264,9 @@ static void on_record_done(struct journal_append *append, int result)
     hist_record(run->env->append, append_ns);
     run->since_ns = now_ns;
     if (result != JOURNAL_ACKED) {
+        /* These three are about this record; anything else is about the store. */
+        if (result != JOURNAL_CONFLICT && result != JOURNAL_GAP && result != JOURNAL_TOO_LARGE)
+            run->env->has_store_failed = true;
         fail(run, OUTCOME_JOURNAL, journal_strerror(result), now_ns);
         return;
     }
@@ -394,6 +398,7 @@ static void finish_tool(struct tool_task *task, uint64_t due_ns)
     struct json_span name = message_call_name(&run->history, &task->message);
     struct json_span arguments = message_call_arguments(&run->history, &task->message);
     tool_run(&context, &name, &arguments, &task->result);
+    run->env->tool_calls++;
     uint64_t now_ns = loop_clock_ns(&run->env->sched->loop);
     if (!run->agent.is_recording) { /* else the wait counts as the journal's */
         run->time.tool_ns += time_until(due_ns != 0 ? due_ns : now_ns, run->since_ns);
@@ -419,7 +424,6 @@ static void run_tools(struct run *run, uint64_t now_ns)
             prng_stream(env->shape->seed, number_of(run), PRNG_TOOL_LATENCY, task->call_id);
         uint64_t latency_ns = dist_sample(&env->shape->tool_latency, &p);
         struct tool_task *next = task->next;
-        env->tool_calls++;
         if (latency_ns > 0)
             loop_timer_start(&env->sched->loop, &task->timer, now_ns + latency_ns);
         else

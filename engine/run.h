@@ -50,9 +50,10 @@ struct run_env {
     struct pool pool; /* histories and tool calls */
     char *scratch;    /* where requests and records are composed */
     size_t scratch_bytes;
-    struct hist *append; /* append to ack */
+    struct hist *append;   /* append to ack */
+    bool has_store_failed; /* it has refused a record that there was nothing wrong with */
     uint64_t model_calls;
-    uint64_t tool_calls;
+    uint64_t tool_calls;       /* that have happened */
     struct errmsg first_error; /* why the first run that did not complete did not */
     /* The run is over; its struct may be started again, from a later step. */
     void (*ended)(struct run_env *env, struct run *run, uint64_t now_ns);

@@ -18,6 +18,13 @@ static void step_ready(struct sched *s)
     }
 }
 
+/* The longest that anything served in this turn has waited: since its deadline, or for the turn. */
+static void record_lag(struct sched *s)
+{
+    uint64_t turn_ns = loop_clock_ns(&s->loop) - s->loop.now_ns;
+    hist_record(s->lag, turn_ns > s->loop.late_ns ? turn_ns : s->loop.late_ns);
+}
+
 int sched_run(struct sched *s)
 {
     while (!s->is_over(s)) {
@@ -29,7 +36,7 @@ int sched_run(struct sched *s)
         while (s->settle(s))
             ;
         if (s->lag != NULL)
-            hist_record(s->lag, loop_clock_ns(&s->loop) - s->loop.now_ns);
+            record_lag(s);
     }
     return 0;
 }

@@ -25,9 +25,11 @@ static struct worker *worker_of(struct run_env *env)
 
 static inline void count(_Atomic uint64_t *counter)
 {
-    /* One writer: no need for an atomic add. */
+    /* One writer: no need for an atomic add. Released, so that who sees a run ended sees it
+     * started.
+     */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 /* --- slots: from one run to the next --- */
@@ -38,6 +40,14 @@ static void on_deadline(struct timer *timer, uint64_t now_ns)
     run_time_out(deadline->run, now_ns);
 }
 
+static void start_deadline(struct worker *w, struct run *run, uint64_t deadline_ns)
+{
+    struct slot_deadline *deadline = &w->deadlines[run - w->runs];
+    deadline->run = run;
+    timer_init(&deadline->timer, on_deadline);
+    loop_timer_start(&w->sched.loop, &deadline->timer, deadline_ns);
+}
+
 /* False when no more runs are to start. */
 static bool start_next(struct worker *w, struct run *run, uint64_t intended_ns, uint64_t now_ns)
 {
@@ -45,10 +55,9 @@ static bool start_next(struct worker *w, struct run *run, uint64_t intended_ns, 
     if (w->is_abandoning || !load_claim(w->load, now_ns, &number))
         return false;
     count(&w->progress.runs_started);
-    run_start(run, &w->env, number, intended_ns, now_ns);
     if (w->deadlines != NULL)
-        loop_timer_start(&w->sched.loop, &w->deadlines[run - w->runs].timer,
-                         now_ns + w->shape.timeout_ns);
+        start_deadline(w, run, now_ns + w->shape.timeout_ns);
+    run_start(run, &w->env, number, intended_ns, now_ns);
     return true;
 }
 
@@ -103,7 +112,7 @@ static void on_run_ended(struct run_env *env, struct run *run, uint64_t now_ns)
         hist_record(w->failed, response_ns);
         count(&w->progress.errors);
     }
-    if (outcome == OUTCOME_JOURNAL)
+    if (env->has_store_failed)
         load_stop(w->load); /* a store that refuses records is not worth more runs */
     count(&w->progress.runs_ended);
     atomic_store_explicit(&w->progress.records, journal_writer_totals(env->journal).records,
@@ -156,6 +165,15 @@ static bool is_over(struct sched *sched)
     return abandon(w) && !journal_is_busy(w->env.journal);
 }
 
+/* Without its loop a worker can do nothing more for its runs, and the campaign no more of use. */
+static void give_up(struct worker *w)
+{
+    load_stop(w->load);
+    (void)abandon(w);
+    for (uint32_t i = 0; i < w->slots_filled; i++)
+        w->runs_abandoned += w->runs[i].agent.state != AGENT_ENDED; /* the journal has a record */
+}
+
 void worker_run(struct worker *w, uint64_t start_ns)
 {
     uint64_t allocated = resource_thread_allocated_bytes();
@@ -165,6 +183,8 @@ void worker_run(struct worker *w, uint64_t start_ns)
     int error = sched_run(&w->sched);
     if (error != 0)
         (void)errmsg_set(&w->error, error, "the event loop failed: %s", strerrordesc_np(-error));
+    if (error != 0)
+        give_up(w);
     if (w->runs_abandoned > 0)
         w->ended_ns = loop_clock_ns(&w->sched.loop);
     w->allocated_bytes = resource_thread_allocated_bytes() - allocated;
@@ -208,24 +228,16 @@ static void close_memory(struct worker *w)
     chunk_free(w->hists);
 }
 
-static bool open_deadlines(struct worker *w)
-{
-    if (w->shape.timeout_ns == 0)
-        return true;
-    w->deadlines = calloc(w->slots, sizeof(w->deadlines[0]));
-    for (uint32_t i = 0; w->deadlines != NULL && i < w->slots; i++) {
-        w->deadlines[i].run = &w->runs[i];
-        timer_init(&w->deadlines[i].timer, on_deadline);
-    }
-    return w->deadlines != NULL;
-}
-
 static int open_memory(struct worker *w)
 {
     chunk_warm(w->warm_bytes);
-    int error = run_env_open(&w->env, w->config->memory_bytes_max);
+    int error = run_env_open(&w->env, w->pool_bytes_max);
     w->runs = chunk_alloc(w->slots * sizeof(w->runs[0]));
-    if (error != 0 || w->runs == NULL || !open_hists(w) || !open_deadlines(w)) {
+    /* Not touched here: slots that are never filled cost nothing. */
+    if (w->shape.timeout_ns > 0)
+        w->deadlines = calloc(w->slots, sizeof(w->deadlines[0]));
+    bool has_deadlines = w->shape.timeout_ns == 0 || w->deadlines != NULL;
+    if (error != 0 || w->runs == NULL || !open_hists(w) || !has_deadlines) {
         close_memory(w);
         return -ENOMEM;
     }

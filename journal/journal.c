@@ -73,8 +73,8 @@ static void refuse_scheme(const char *uri, size_t scheme_bytes, struct errmsg *w
         strspn(uri, scheme_letters) < scheme_bytes)
         (void)errmsg_set(why, -EINVAL, "the journal must be one of %s", known);
     else
-        (void)errmsg_set(why, -EINVAL, "unknown journal \"%.*s\"; it must be one of %s",
-                         (int)scheme_bytes, uri, known);
+        (void)errmsg_set(why, -EINVAL, "unknown journal \"%.*s\" (known: %s)", (int)scheme_bytes,
+                         uri, known);
 }
 
 /* NULL, with the reason, for what must not be opened. */

@@ -1,7 +1,7 @@
 /*
  * journal: where the records of runs become durable. One contract, several stores.
  *
- * The contract (docs: the journal contract):
+ * The contract (docs/journal.md):
  *
  *   J1  (run, seq) has one winner.
  *   J2  A record is visible only if all before it in its run are.

@@ -130,6 +130,7 @@ static void reply_with_tool_calls(const struct model *model, struct model_call *
                                   uint64_t now_ns)
 {
     static const char text[] = "Let me look that up.";
+    const size_t text_bytes = sizeof(text) - 1;
     char arguments[ARGUMENTS_BYTES_MAX];
     struct json_writer w = json_writer_on(arguments, sizeof(arguments));
     json_write_literal(&w, "{\"order\":");
@@ -139,13 +140,13 @@ static void reply_with_tool_calls(const struct model *model, struct model_call *
     size_t size = (size_t)(w.at - arguments);
 
     emit(call, MODEL_TEXT, 0, text, 6, now_ns);
-    emit(call, MODEL_TEXT, 0, text + 6, sizeof(text) - 1 - 6, now_ns);
+    emit(call, MODEL_TEXT, 0, text + 6, text_bytes - 6, now_ns);
     for (uint32_t i = 0; i < model->config.tools; i++) {
         emit(call, MODEL_TOOL_CALL, i, TOOL_NAME, sizeof(TOOL_NAME) - 1, now_ns);
         emit(call, MODEL_ARGUMENTS, i, arguments, head, now_ns);
         emit(call, MODEL_ARGUMENTS, i, arguments + head, size - head, now_ns);
     }
-    finish(call, MODEL_FINISH_TOOL_CALLS, sizeof(text) + model->config.tools * size, now_ns);
+    finish(call, MODEL_FINISH_TOOL_CALLS, text_bytes + model->config.tools * size, now_ns);
 }
 
 static void reply_with_text(const struct model *model, struct model_call *call, uint64_t now_ns)

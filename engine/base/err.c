@@ -46,6 +46,16 @@ static void drop_partial_character(char *text, size_t size)
         text[start - 1] = '\0';
 }
 
+void errmsg_clean(char *text)
+{
+    for (size_t i = 0; text[i] != '\0';) {
+        size_t bytes = printable_bytes((unsigned char *)text + i);
+        if (bytes == 0)
+            text[i] = '?';
+        i += bytes == 0 ? 1 : bytes;
+    }
+}
+
 int errmsg_set(struct errmsg *e, int error, const char *format, ...)
 {
     if (e == NULL)
@@ -62,12 +72,7 @@ int errmsg_set(struct errmsg *e, int error, const char *format, ...)
     else if (size >= ERRMSG_BYTES)
         drop_partial_character(text, ERRMSG_BYTES - 1);
 
-    for (size_t i = 0; text[i] != '\0';) {
-        size_t bytes = printable_bytes((unsigned char *)text + i);
-        if (bytes == 0)
-            text[i] = '?';
-        i += bytes == 0 ? 1 : bytes;
-    }
+    errmsg_clean(text);
     memcpy(e->text, text, strlen(text) + 1);
     return error;
 }

@@ -22,4 +22,8 @@ struct errmsg {
 int errmsg_set(struct errmsg *e, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same cleaning for a text that goes elsewhere, in place: what must not be shown becomes '?'.
+ */
+void errmsg_clean(char *text);
+
 #endif

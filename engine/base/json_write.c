@@ -15,7 +15,7 @@
 #define JSON_SSE2 1
 #endif
 
-enum { BLOCK_BYTES = 16, WORD_BYTES = 8, ESCAPE_BYTES_MAX = 6, U64_DIGITS_MAX = 20 };
+enum { BLOCK_BYTES = 16, WORD_BYTES = 8, U64_DIGITS_MAX = 20 };
 
 static void mark_full(struct json_writer *w)
 {
@@ -29,7 +29,7 @@ static inline bool needs_escape(char c)
 }
 
 /* Writes the escape of a byte that needs one, and returns the place behind it. There must be room
- * for ESCAPE_BYTES_MAX. */
+ * for JSON_ESCAPED_BYTES_MAX. */
 static char *put_escape(char *at, char c)
 {
     static const char letters[] = {
@@ -90,7 +90,7 @@ void json_write_escaped(struct json_writer *w, const char *bytes, size_t size)
 {
     assert(bytes != NULL || size == 0);
     char *at = w->at;
-    while (size >= BLOCK_BYTES && w->end - at >= BLOCK_BYTES + ESCAPE_BYTES_MAX) {
+    while (size >= BLOCK_BYTES && w->end - at >= BLOCK_BYTES + JSON_ESCAPED_BYTES_MAX) {
         const size_t count = copy_block(at, bytes);
         at += count;
         bytes += count;
@@ -121,8 +121,9 @@ void json_write_escaped(struct json_writer *w, const char *bytes, size_t size)
             *w->at++ = *bytes;
             continue;
         }
-        char escape[ESCAPE_BYTES_MAX];
-        json_write_raw(w, escape, (size_t)(put_escape(escape, *bytes) - escape));
+        char escape[JSON_ESCAPED_BYTES_MAX];
+        const char *escape_end = put_escape(escape, *bytes);
+        json_write_raw(w, escape, (size_t)(escape_end - escape));
         if (w->is_full) {
             break;
         }

@@ -14,6 +14,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* What one byte of a text takes at the most: \u00xx. */
+enum { JSON_ESCAPED_BYTES_MAX = 6 };
+
 struct json_writer {
     char *at;
     char *end;

@@ -16,7 +16,6 @@ enum prng_purpose {
     PRNG_MODEL_LATENCY = 1,
     PRNG_MODEL_TEXT = 2,
     PRNG_TOOL_LATENCY = 3,
-    PRNG_ARRIVAL = 4,
     PRNG_TEST = 5,
 };
 

@@ -123,12 +123,13 @@ uint64_t resource_peak_rss_bytes(void)
     return read_kilobytes("/proc/self/status", "VmHWM", 0);
 }
 
-static uint64_t address_space_available_bytes(void)
+/* `used` names what counts against the limit in /proc/self/status. */
+static uint64_t rlimit_available_bytes(int resource, const char *used)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
-    uint64_t used_bytes = read_kilobytes("/proc/self/status", "VmSize", 0);
+    uint64_t used_bytes = read_kilobytes("/proc/self/status", used, 0);
     return limit.rlim_cur > used_bytes ? limit.rlim_cur - used_bytes : 0;
 }
 
@@ -140,7 +141,8 @@ uint64_t resource_memory_available_bytes(const char **limit_name)
     } limits[] = {
         {"machine", read_kilobytes("/proc/meminfo", "MemAvailable", UINT64_MAX)},
         {"cgroup", resource_cgroup_available_bytes("/proc/self/mountinfo", "/proc/self/cgroup")},
-        {"RLIMIT_AS", address_space_available_bytes()},
+        {"RLIMIT_AS", rlimit_available_bytes(RLIMIT_AS, "VmSize")},
+        {"RLIMIT_DATA", rlimit_available_bytes(RLIMIT_DATA, "VmData")},
     };
     size_t least = 0;
     for (size_t i = 1; i < sizeof(limits) / sizeof(limits[0]); i++) {

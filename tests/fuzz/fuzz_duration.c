@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/units.h"
+#include "tests/lib/exact_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,12 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_written(value_ns);
     }
 
-    char *text = malloc(size + 1); /* exactly as large, so that reading beyond is found */
-    assert(text != NULL);
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
-
+    char *text = exact_text(data, size);
     uint64_t value_ns = UINT64_MAX;
     struct errmsg why = {""};
     int error = units_parse_duration(text, &value_ns, &why);

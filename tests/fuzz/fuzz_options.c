@@ -8,6 +8,7 @@
 
 #include "cmd/options.h"
 #include "engine/base/clock.h"
+#include "tests/lib/exact_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,12 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Which files there are is not the fuzzer's to try. */
     if (size > INPUT_BYTES_MAX || memmem(data, size, "file:", 5) != NULL)
         return 0;
-    char *texts = malloc(size + 1);
-    assert(texts != NULL);
-    if (size > 0)
-        memcpy(texts, data, size);
-    texts[size] = '\0';
-
+    char *texts = exact_text(data, size);
     char name[] = "bench";
     char *argv[ARGUMENTS_MAX + 2] = {name};
     int argc = 1;

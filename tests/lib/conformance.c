@@ -9,7 +9,7 @@
 
 #include "tests/lib/journal_probe.h"
 
-enum { CHECK_SECONDS_MAX = 120 };
+enum { CHECK_SECONDS_MAX = 120, IDLE_POLLS_MAX = 10000 };
 
 #define RUNS_A_CHECK (UINT64_C(1) << 20)
 
@@ -44,8 +44,8 @@ int conformance_run(const struct conformance_config *config, struct conformance_
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return -errno;
-    if (filled.patience_ns == 0)
-        filled.patience_ns = 10 * NS_PER_S;
+    if (filled.idle_polls_max == 0)
+        filled.idle_polls_max = IDLE_POLLS_MAX;
     int error = 0;
     for (unsigned check = 1; check <= CONFORMANCE_CHECKS && error == 0; check++) {
         int status = 0;

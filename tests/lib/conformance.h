@@ -22,9 +22,9 @@ struct conformance_config {
     const struct journal_ops *ops;
     const char *uri;
     enum durability durability;
-    uint64_t patience_ns; /* how long a callback may take; 0: 10 s */
-    uint32_t only;        /* bit n: check Jn; 0: all */
-    bool is_in_memory;    /* bytes_max bounds it */
+    unsigned idle_polls_max; /* of a millisecond, in which no callback comes; 0: 10000 */
+    uint32_t only;           /* bit n: check Jn; 0: all */
+    bool is_in_memory;       /* bytes_max bounds it */
 };
 
 struct conformance_report {

@@ -83,7 +83,7 @@ struct probe *probe_append(struct probe_writer *writer, uint64_t run, uint32_t s
 void probe_flush(struct probe_writer *writer);
 
 /* Flushes, waits and delivers until all appends are answered. False, with a fault of J10, when
- * patience ends. */
+ * config->idle_polls_max is reached. */
 bool probe_settle(struct probe_writer *writer);
 
 /* Append and settle; the result. */

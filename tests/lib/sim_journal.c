@@ -2,11 +2,13 @@
 #include "tests/lib/sim_journal.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "engine/base/digest.h"
 #include "engine/base/prng.h"
 #include "tests/lib/loop_sim.h"
+#include "tests/lib/wrapped_journal.h"
 
 enum {
     STALL_ONE_IN = 8,
@@ -15,34 +17,29 @@ enum {
 };
 
 struct sim_writer {
-    void *inner; /* the in-memory store's own, in place while it is called */
-    struct journal_writer *writer;
-    struct journal_batch *batch; /* in flight, or NULL */
-    struct timer timer;
+    struct wrapped_writer wrapped;
     struct sim_faults faults;
     struct prng prng;
     uint64_t commits;
     uint64_t records; /* taken by the store */
     bool has_failed;
 };
+static_assert(offsetof(struct sim_writer, wrapped) == 0, "a writer begins with its wrapper");
 
 /* The store takes the first `count` records of the batch; the rest is refused. */
 static void take(struct sim_writer *sim, struct journal_batch *batch, uint32_t count, int refusal)
 {
-    struct journal_writer *writer = sim->writer;
     uint32_t all = batch->count;
     for (uint32_t i = count; i < all; i++)
         batch->entries[i].result = (int16_t)refusal;
     sim->has_failed = sim->has_failed || count < all;
     sim->records += count;
     if (count == 0) {
-        journal_commit_done(writer);
+        journal_commit_done(sim->wrapped.writer);
         return;
     }
     batch->count = count;
-    writer->impl = sim->inner;
-    journal_memory_ops.commit(writer, batch); /* ends in journal_commit_done() */
-    writer->impl = sim;
+    wrapped_commit(&sim->wrapped, batch);
     batch->count = all;
 }
 
@@ -61,17 +58,15 @@ static void settle(struct sim_writer *sim, struct journal_batch *batch)
 static void on_settled(struct timer *timer, uint64_t now_ns)
 {
     (void)now_ns;
-    struct sim_writer *sim = container_of(timer, struct sim_writer, timer);
-    struct journal_batch *batch = sim->batch;
-    sim->batch = NULL;
-    settle(sim, batch);
+    struct sim_writer *sim = container_of(timer, struct sim_writer, wrapped.timer);
+    settle(sim, wrapped_take(&sim->wrapped));
 }
 
 static void sim_commit(struct journal_writer *writer, struct journal_batch *batch)
 {
     struct sim_writer *sim = writer->impl;
     const struct sim_faults *faults = &sim->faults;
-    assert(sim->batch == NULL);
+    assert(sim->wrapped.batch == NULL);
     if (faults->busy_ns_max > 0)
         loop_sim_spend(writer->loop, prng_below(&sim->prng, faults->busy_ns_max));
     if (faults->delay_ns_max == 0) {
@@ -81,65 +76,12 @@ static void sim_commit(struct journal_writer *writer, struct journal_batch *batc
     uint64_t delay_ns = prng_below(&sim->prng, faults->delay_ns_max) + 1;
     if (prng_below(&sim->prng, STALL_ONE_IN) == 0)
         delay_ns += faults->stall_ns;
-    sim->batch = batch;
-    loop_timer_start(writer->loop, &sim->timer, loop_clock_ns(writer->loop) + delay_ns);
-}
-
-static int sim_open(struct journal *journal, const struct journal_config *config,
-                    struct errmsg *why)
-{
-    return journal_memory_ops.open(journal, config, why);
-}
-
-static void sim_close(struct journal *journal)
-{
-    journal_memory_ops.close(journal);
+    wrapped_delay(&sim->wrapped, batch, delay_ns);
 }
 
 static int sim_writer_open(struct journal_writer *writer, struct errmsg *why)
 {
-    struct sim_writer *sim = calloc(1, sizeof(*sim));
-    if (sim == NULL)
-        return errmsg_set(why, -ENOMEM, "no memory");
-    int error = journal_memory_ops.writer_open(writer, why);
-    if (error != 0) {
-        free(sim);
-        return error;
-    }
-    sim->inner = writer->impl;
-    sim->writer = writer;
-    timer_init(&sim->timer, on_settled);
-    writer->impl = sim;
-    return 0;
-}
-
-static void sim_writer_close(struct journal_writer *writer)
-{
-    struct sim_writer *sim = writer->impl;
-    assert(sim->batch == NULL);
-    writer->impl = sim->inner;
-    journal_memory_ops.writer_close(writer);
-    free(sim);
-}
-
-static int sim_read(struct journal_writer *writer, uint64_t run, uint32_t seq,
-                    struct journal_record *record)
-{
-    struct sim_writer *sim = writer->impl;
-    writer->impl = sim->inner;
-    int result = journal_memory_ops.read(writer, run, seq, record);
-    writer->impl = sim;
-    return result;
-}
-
-static int sim_scan(struct journal_writer *writer,
-                    int (*visit)(void *arg, const struct journal_record *record), void *arg)
-{
-    struct sim_writer *sim = writer->impl;
-    writer->impl = sim->inner;
-    int result = journal_memory_ops.scan(writer, visit, arg);
-    writer->impl = sim;
-    return result;
+    return wrapped_writer_open(writer, sizeof(struct sim_writer), on_settled, why);
 }
 
 void sim_journal_set_faults(struct journal_writer *writer, const struct sim_faults *faults)
@@ -159,13 +101,13 @@ bool sim_journal_has_failed(const struct journal_writer *writer)
 const struct journal_ops sim_journal_ops = {
     .name = "sim",
     .levels = {DURABILITY_NONE},
-    .open = sim_open,
-    .close = sim_close,
+    .open = wrapped_open,
+    .close = wrapped_close,
     .writer_open = sim_writer_open,
-    .writer_close = sim_writer_close,
+    .writer_close = wrapped_writer_close,
     .commit = sim_commit,
-    .read = sim_read,
-    .scan = sim_scan,
+    .read = wrapped_read,
+    .scan = wrapped_scan,
 };
 
 /* --- the squatter --- */

@@ -69,6 +69,8 @@ static bool is_over(struct sched *sched)
         return true;
     lane->turns_left--;
     lane->turns++;
+    if (lane->world->busy_ns > 0)
+        loop_sim_spend(&lane->worker.sched.loop, lane->world->busy_ns);
     if (!lane->is_over(sched))
         return false;
     if (journal_is_busy(worker->env.journal))
@@ -90,6 +92,7 @@ static int open_lane(struct sim_world *world, unsigned index)
     w->load = &world->load;
     w->index = index;
     w->slots = campaign->concurrency / lanes + (index < campaign->concurrency % lanes);
+    w->pool_bytes_max = campaign->memory_bytes_max;
     w->shape = (struct run_shape){
         .seed = campaign->seed,
         .timeout_ns = campaign->timeout_ns,

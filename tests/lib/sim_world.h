@@ -52,6 +52,7 @@ struct sim_world {
     struct prng slices;
     struct sim_end *ends; /* one a run */
     uint64_t ended_count;
+    uint64_t busy_ns; /* what each turn is made to take; 0 at first */
     unsigned lane_count;
     unsigned again_count; /* of the squatters */
     struct errmsg fault;

@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/dist.h"
+#include "tests/lib/parsed_dist.h"
+#include "tests/lib/scratch.h"
 
 enum { DRAWS = 200000 };
 
@@ -23,7 +24,7 @@ enum { DRAWS = 200000 };
 
 /* The files of one test, in a directory of their own. */
 struct files {
-    char directory[64];
+    struct scratch scratch;
     char path[80];
     char spec[96]; /* "file:" and the path */
 };
@@ -31,14 +32,11 @@ struct files {
 static int make_files(void **state)
 {
     struct files *f = calloc(1, sizeof(*f));
-    if (f == NULL)
-        return -1;
-    (void)strcpy(f->directory, "/tmp/bench-test-dist-XXXXXX");
-    if (mkdtemp(f->directory) == NULL) {
+    if (f == NULL || scratch_make(&f->scratch, "dist") != 0) {
         free(f);
         return -1;
     }
-    (void)snprintf(f->path, sizeof(f->path), "%s/list", f->directory);
+    (void)snprintf(f->path, sizeof(f->path), "%s/list", f->scratch.path);
     (void)snprintf(f->spec, sizeof(f->spec), "file:%s", f->path);
     *state = f;
     return 0;
@@ -47,8 +45,7 @@ static int make_files(void **state)
 static int remove_files(void **state)
 {
     struct files *f = *state;
-    (void)unlink(f->path); /* some tests leave none */
-    int error = rmdir(f->directory);
+    int error = scratch_remove(&f->scratch);
     free(f);
     return error;
 }
@@ -61,22 +58,12 @@ static void write_list(const struct files *f, const char *bytes, size_t size)
     assert_int_equal(fclose(list), 0);
 }
 
-static struct dist parsed(const char *spec, enum dist_unit unit)
-{
-    struct dist d;
-    struct errmsg why = {""};
-    if (dist_parse(&d, spec, unit, &why) != 0)
-        fail_msg("\"%s\" is refused: %s", spec, why.text);
-    assert_string_equal(d.spec, spec);
-    return d;
-}
-
 static void files_are_drawn_from_evenly(void **state)
 {
     const struct files *f = *state;
     static const char list[] = "30ms\n10ms\r\n20ms\n1m30s\n20ms"; /* no newline at the end */
     write_list(f, list, sizeof(list) - 1);
-    struct dist d = parsed(f->spec, DIST_DURATION);
+    struct dist d = parsed_dist(f->spec, DIST_DURATION);
     static const uint64_t values[] = {10000000, 20000000, 20000000, 30000000, 90000000000};
     assert_int_equal(d.value_count, COUNT_OF(values));
     assert_memory_equal(d.values, values, sizeof(values));
@@ -97,7 +84,7 @@ static void files_are_drawn_from_evenly(void **state)
     dist_free(&d); /* harmless */
 
     write_list(f, "2KB\n", 4);
-    d = parsed(f->spec, DIST_BYTES);
+    d = parsed_dist(f->spec, DIST_BYTES);
     assert_int_equal(d.value_count, 1);
     assert_int_equal(dist_sample(&d, &p), 2000);
     dist_free(&d);
@@ -155,7 +142,7 @@ static void too_many_values_are_refused(void **state)
     for (int i = 0; i < DIST_FILE_VALUES_MAX; i++)
         assert_true(fputs("1s\n", list) >= 0);
     assert_int_equal(fflush(list), 0);
-    d = parsed(f->spec, DIST_DURATION);
+    d = parsed_dist(f->spec, DIST_DURATION);
     assert_int_equal(d.value_count, DIST_FILE_VALUES_MAX);
     dist_free(&d);
     assert_true(fputs("1s\n", list) >= 0);
@@ -187,7 +174,7 @@ static void an_unreadable_file_is_named(void **state)
     struct errmsg why;
     const uid_t user = geteuid();
     write_list(f, "1s\n", 3);
-    assert_int_equal(chmod(f->directory, 0755), 0);
+    assert_int_equal(chmod(f->scratch.path, 0755), 0);
     assert_int_equal(chmod(f->path, 0), 0);
     if (user == 0) /* root reads everything: be nobody meanwhile */
         assert_int_equal(seteuid(NOBODY), 0);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/err.h"
@@ -77,8 +78,8 @@ static void cuts_between_characters(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[2 * ERRMSG_BYTES];
         memset(text, 'x', cases[i].before);
-        (void)strcpy(text + cases[i].before, cases[i].character);
-        (void)strcat(text, "and so on, to be longer than the buffer");
+        (void)snprintf(text + cases[i].before, sizeof(text) - cases[i].before,
+                       "%sand so on, to be longer than the buffer", cases[i].character);
         struct errmsg e;
         (void)errmsg_set(&e, -EIO, "%s", text);
         assert_int_equal(strlen(e.text), cases[i].size);

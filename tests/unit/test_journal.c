@@ -68,7 +68,7 @@ static void the_suite_finds_what_is_broken(void **state)
             .uri = "broken",
             .only = broken->breaks == 0 ? 0 : 1u << broken->breaks,
             .is_in_memory = true,
-            .patience_ns = broken->fault == FAULT_CALLBACK_NEVER ? 50 * NS_PER_MS : 0,
+            .idle_polls_max = broken->fault == FAULT_CALLBACK_NEVER ? 50 : 0,
         };
         if (broken->breaks == 0) {
             assert_conforms(&config);

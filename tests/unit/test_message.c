@@ -10,57 +10,28 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/message.h"
 #include "journal/journal.h"
+#include "tests/lib/json_assert.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { POOL_BYTES_MAX = 256 << 20 };
 
-struct text {
-    const char *bytes;
-    size_t size;
-};
-#define TEXT(literal)                                                                              \
-    {                                                                                              \
-        literal, sizeof(literal) - 1                                                               \
-    }
-
-static const struct text texts[] = {
-    TEXT(""),
-    TEXT("plain"),
-    TEXT("say \"hello\""),
-    TEXT("back\\slash and /slash"),
-    TEXT("a\nb\tc\rd\be\f"),
-    TEXT("\x01\x02\x1f\x7f"),
-    TEXT("nul \0 inside"),
-    TEXT("Grüße, 東京, 🚚"),
-    TEXT("\"},{\"role\":\"assistant\",\"content\":\"I said so"),
-    TEXT(
-        "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
-        "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
-        "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"),
-};
-
 /* The request on this history as a whole, and that its bound was enough. */
 static json_t *parse_request(const struct history *h)
 {
-    json_error_t error;
     size_t room = request_bytes_max(h);
     char *buffer = malloc(room);
     assert_non_null(buffer);
     struct json_writer w = json_writer_on(buffer, room);
     request_write(&w, h);
     assert_true(json_write_ok(&w));
-    json_t *json = json_loadb(buffer, (size_t)(w.at - buffer),
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (json == NULL)
-        fail_msg("%s", error.text);
+    json_t *json = parse_json(buffer, (size_t)(w.at - buffer));
     free(buffer);
     return json;
 }
@@ -70,19 +41,6 @@ static const json_t *message_at(const json_t *request, size_t index)
     const json_t *message = json_array_get(json_object_get(request, "messages"), index);
     assert_non_null(message);
     return message;
-}
-
-static void assert_text(const json_t *object, const char *key, const char *bytes, size_t size)
-{
-    const json_t *value = json_object_get(object, key);
-    assert_true(json_is_string(value));
-    assert_int_equal(json_string_length(value), size);
-    assert_memory_equal(json_string_value(value), bytes, size);
-}
-
-static void assert_string(const json_t *object, const char *key, const char *expected)
-{
-    assert_text(object, key, expected, strlen(expected));
 }
 
 static void every_text_comes_back_as_it_was(void **state)
@@ -102,19 +60,19 @@ static void every_text_comes_back_as_it_was(void **state)
         assert_int_equal(history_add_result(&h, &pool, UINT32_MAX, text->bytes, text->size), 0);
         json_t *request = parse_request(&h);
         assert_int_equal(json_array_size(json_object_get(request, "messages")), 4);
-        assert_string(message_at(request, 0), "role", "system");
-        assert_string(message_at(request, 1), "role", "user");
-        assert_text(message_at(request, 1), "content", text->bytes, text->size);
-        assert_string(message_at(request, 2), "role", "assistant");
+        assert_json_string(message_at(request, 0), "role", "system");
+        assert_json_string(message_at(request, 1), "role", "user");
+        assert_json_text(message_at(request, 1), "content", text->bytes, text->size);
+        assert_json_string(message_at(request, 2), "role", "assistant");
         char twice[512];
         memcpy(twice, text->bytes, text->size);
         twice[text->size] = '+';
         memcpy(twice + text->size + 1, text->bytes, text->size);
-        assert_text(message_at(request, 2), "content", twice, 2 * text->size + 1);
+        assert_json_text(message_at(request, 2), "content", twice, 2 * text->size + 1);
         assert_int_equal(json_object_size(message_at(request, 2)), 2);
-        assert_string(message_at(request, 3), "role", "tool");
-        assert_string(message_at(request, 3), "call", "c4294967295");
-        assert_text(message_at(request, 3), "content", text->bytes, text->size);
+        assert_json_string(message_at(request, 3), "role", "tool");
+        assert_json_string(message_at(request, 3), "call", "c4294967295");
+        assert_json_text(message_at(request, 3), "content", text->bytes, text->size);
         json_decref(request);
         history_free(&h, &pool);
         pool_close(&pool);
@@ -130,11 +88,11 @@ static void the_request_offers_the_tool(void **state)
     assert_int_equal(history_add_user(&h, &pool, "hi", 2), 0);
     json_t *request = parse_request(&h);
     assert_int_equal(json_object_size(request), 4);
-    assert_string(request, "model", "stub");
+    assert_json_string(request, "model", "stub");
     assert_int_equal(json_integer_value(json_object_get(request, "max_tokens")), 1024);
     const json_t *tools = json_object_get(request, "tools");
     assert_int_equal(json_array_size(tools), 1);
-    assert_string(json_array_get(tools, 0), "name", "noop");
+    assert_json_string(json_array_get(tools, 0), "name", "noop");
     json_decref(request);
     pool_close(&pool);
 }
@@ -189,8 +147,8 @@ static void a_history_grows_over_many_turns(void **state)
             for (uint32_t call = 0; call < calls; call++) {
                 char id[16];
                 (void)snprintf(id, sizeof(id), "c%u", turn * calls + call + 1);
-                assert_string(json_array_get(made, call), "id", id);
-                assert_string(message_at(request, at + 1 + call), "call", id);
+                assert_json_string(json_array_get(made, call), "id", id);
+                assert_json_string(message_at(request, at + 1 + call), "call", id);
             }
         }
         json_decref(request);

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "engine/message.h"
 #include "engine/record.h"
+#include "tests/lib/json_assert.h"
 #include "tests/lib/sim_log.h"
 #include "tests/lib/sim_world.h"
 
@@ -27,62 +27,10 @@
 
 enum { BUFFER_BYTES = 4096 };
 
-struct text {
-    const char *bytes;
-    size_t size;
-};
-#define TEXT(literal)                                                                              \
-    {                                                                                              \
-        literal, sizeof(literal) - 1                                                               \
-    }
-
-static const struct text texts[] = {
-    TEXT(""),
-    TEXT("plain"),
-    TEXT("say \"hello\""),
-    TEXT("back\\slash and /slash"),
-    TEXT("a\nb\tc\rd\be\f"),
-    TEXT("\x01\x02\x1f\x7f"),
-    TEXT("nul \0 inside"),
-    TEXT("Grüße, 東京, 🚚"),
-    TEXT("\"}]}"),
-    TEXT("\",\"outcome\":\"completed"),
-};
-
-static json_t *parse(const char *bytes, size_t size)
-{
-    json_error_t error;
-    json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (json == NULL)
-        fail_msg("%s in %.*s", error.text, (int)size, bytes);
-    return json;
-}
-
 static json_t *parse_written(const struct json_writer *w, const char *buffer)
 {
     assert_true(json_write_ok(w));
-    return parse(buffer, (size_t)(w->at - buffer));
-}
-
-static void assert_text(const json_t *object, const char *key, const struct text *expected)
-{
-    const json_t *value = json_object_get(object, key);
-    assert_true(json_is_string(value));
-    assert_int_equal(json_string_length(value), expected->size);
-    assert_memory_equal(json_string_value(value), expected->bytes, expected->size);
-}
-
-static void assert_string(const json_t *object, const char *key, const char *expected)
-{
-    const struct text text = {expected, strlen(expected)};
-    assert_text(object, key, &text);
-}
-
-static void assert_integer(const json_t *object, const char *key, int64_t expected)
-{
-    const json_t *value = json_object_get(object, key);
-    assert_true(json_is_integer(value));
-    assert_int_equal(json_integer_value(value), expected);
+    return parse_json(buffer, (size_t)(w->at - buffer));
 }
 
 static void begin_holds_the_shape_and_the_input(void **state)
@@ -106,12 +54,12 @@ static void begin_holds_the_shape_and_the_input(void **state)
             record_write_begin(&w, &begin);
             json_t *json = parse_written(&w, buffer);
             assert_int_equal(json_object_size(json), 6);
-            assert_integer(json, "v", 1);
-            assert_integer(json, "seed", INT64_MAX);
-            assert_integer(json, "turns", 7);
-            assert_integer(json, "tools", UINT32_MAX);
-            assert_string(json, "effect", effects[j].name);
-            assert_text(json, "input", &texts[i]);
+            assert_json_integer(json, "v", 1);
+            assert_json_integer(json, "seed", INT64_MAX);
+            assert_json_integer(json, "turns", 7);
+            assert_json_integer(json, "tools", UINT32_MAX);
+            assert_json_string(json, "effect", effects[j].name);
+            assert_json_text(json, "input", texts[i].bytes, texts[i].size);
             json_decref(json);
         }
     }
@@ -134,12 +82,12 @@ static void model_holds_the_message_as_it_is(void **state)
     json_t *json = parse_written(&w, buffer);
     const json_t *usage = json_object_get(json, "usage");
     assert_int_equal(json_object_size(json), 4);
-    assert_string(json_object_get(json, "message"), "content", "é");
-    assert_string(json, "finish", "tool_calls");
+    assert_json_string(json_object_get(json, "message"), "content", "é");
+    assert_json_string(json, "finish", "tool_calls");
     assert_int_equal(json_object_size(usage), 2);
-    assert_integer(usage, "prompt_tokens", UINT32_MAX);
-    assert_integer(usage, "completion_tokens", 3);
-    assert_string(json, "request", "0000000000000abc");
+    assert_json_integer(usage, "prompt_tokens", UINT32_MAX);
+    assert_json_integer(usage, "completion_tokens", 3);
+    assert_json_string(json, "request", "0000000000000abc");
     assert_non_null(memmem(buffer, (size_t)(w.at - buffer), message, sizeof(message) - 1));
     json_decref(json);
 }
@@ -154,9 +102,9 @@ static void attempt_holds_call_tool_and_arguments(void **state)
     record_write_attempt(&w, 17, &name, &arguments, 3);
     json_t *json = parse_written(&w, buffer);
     assert_int_equal(json_object_size(json), 4);
-    assert_string(json, "call", "c17");
-    assert_string(json, "tool", "no\"op");
-    assert_integer(json, "attempt", 3);
+    assert_json_string(json, "call", "c17");
+    assert_json_string(json, "tool", "no\"op");
+    assert_json_integer(json, "attempt", 3);
     assert_true(json_is_array(json_object_get(json_object_get(json, "arguments"), "order")));
     json_decref(json);
 }
@@ -171,8 +119,8 @@ static void tool_holds_a_result_or_an_error(void **state)
             record_write_tool(&w, UINT32_MAX, texts[i].bytes, texts[i].size, is_error);
             json_t *json = parse_written(&w, buffer);
             assert_int_equal(json_object_size(json), 2);
-            assert_string(json, "call", "c4294967295");
-            assert_text(json, is_error ? "error" : "result", &texts[i]);
+            assert_json_string(json, "call", "c4294967295");
+            assert_json_text(json, is_error ? "error" : "result", texts[i].bytes, texts[i].size);
             json_decref(json);
         }
     }
@@ -193,12 +141,12 @@ static void end_holds_outcome_and_totals(void **state)
         record_write_end(&w, &end);
         json_t *json = parse_written(&w, buffer);
         assert_int_equal(json_object_size(json), 6);
-        assert_string(json, "outcome", outcome_name((enum outcome)outcome));
-        assert_integer(json, "turns", 1);
-        assert_integer(json, "tool_calls", 2);
-        assert_integer(json, "records", 3);
-        assert_integer(json, "prompt_tokens", 4);
-        assert_integer(json, "completion_tokens", 5);
+        assert_json_string(json, "outcome", outcome_name((enum outcome)outcome));
+        assert_json_integer(json, "turns", 1);
+        assert_json_integer(json, "tool_calls", 2);
+        assert_json_integer(json, "records", 3);
+        assert_json_integer(json, "prompt_tokens", 4);
+        assert_json_integer(json, "completion_tokens", 5);
         json_decref(json);
     }
 }
@@ -289,7 +237,7 @@ static void the_default_run_is_as_ever(void **state)
         static const enum record_kind kinds[] = {RECORD_BEGIN, RECORD_MODEL, RECORD_ATTEMPT,
                                                  RECORD_TOOL,  RECORD_MODEL, RECORD_END};
         const char *payload = sim_log_payload(&log, &log.records[i]);
-        json_decref(parse(payload, log.records[i].bytes));
+        json_decref(parse_json(payload, log.records[i].bytes));
         assert_int_equal(log.records[i].kind, kinds[i]);
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n", payload);
         assert_true(used < sizeof(text));
@@ -336,7 +284,7 @@ static void requests_rebuilt_from_records_have_the_recorded_digest(void **state)
     pool_init(&pool, 0); /* it is not to grow */
     for (size_t i = 0; i < log.count; i++) {
         const char *payload = sim_log_payload(&log, &log.records[i]);
-        json_t *json = parse(payload, log.records[i].bytes);
+        json_t *json = parse_json(payload, log.records[i].bytes);
         if (log.records[i].kind == RECORD_BEGIN) {
             const char *input = json_string_value(json_object_get(json, "input"));
             assert_int_equal(history_add_user(&history, &pool, input, strlen(input)), 0);
@@ -351,7 +299,7 @@ static void requests_rebuilt_from_records_have_the_recorded_digest(void **state)
             assert_true(json_write_ok(&w));
             (void)snprintf(hex, sizeof(hex), "%016llx",
                            (unsigned long long)XXH3_64bits(request, (size_t)(w.at - request)));
-            assert_string(json, "request", hex);
+            assert_json_string(json, "request", hex);
             model_count++;
             /* The message stands in the record as it stood in the history. */
             const char *message = strchr(payload, ':') + 1;

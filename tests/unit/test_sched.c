@@ -252,7 +252,7 @@ static void an_error_of_the_loop_ends_it(void **state)
     close_world(world);
 }
 
-/* On a virtual clock nothing lags, so this one waits for the time it takes. */
+/* On a virtual clock a turn takes no time, so this one waits for the time it takes. */
 static void lag_is_what_the_last_of_a_turn_has_waited(void **state)
 {
     (void)state;
@@ -272,6 +272,24 @@ static void lag_is_what_the_last_of_a_turn_has_waited(void **state)
     close_world(world);
 }
 
+static void an_overdue_timer_lags_by_what_it_is_late(void **state)
+{
+    (void)state;
+    struct world *world = open_world();
+    world->sched.lag = calloc(1, sizeof(*world->sched.lag));
+    assert_non_null(world->sched.lag);
+    hist_init(world->sched.lag);
+    world->is_over_after = 1;
+    loop_timer_start(&world->sched.loop, &world->timer, LOOP_SIM_START_NS + NS_PER_MS);
+    loop_sim_spend(&world->sched.loop, 10 * NS_PER_MS);
+    make_ready(world, 1); /* so that the turn does not sleep */
+    assert_int_equal(sched_run(&world->sched), 0);
+    assert_int_equal(world->sched.lag->count, 1);
+    assert_int_equal(world->sched.lag->max_ns, 9 * NS_PER_MS);
+    free(world->sched.lag);
+    close_world(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +301,7 @@ int main(void)
         cmocka_unit_test(what_is_over_takes_no_turn),
         cmocka_unit_test(it_sleeps_only_when_nothing_is_ready),
         cmocka_unit_test(an_error_of_the_loop_ends_it),
+        cmocka_unit_test(an_overdue_timer_lags_by_what_it_is_late),
         cmocka_unit_test(lag_is_what_the_last_of_a_turn_has_waited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 #include "engine/base/prng.h"
 #include "stub_model/model.h"
 #include "tests/lib/loop_sim.h"
+#include "tests/lib/parsed_dist.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define TICK_NS (UINT64_C(1) << WHEEL_TICK_BITS)
@@ -124,14 +125,6 @@ static void close_stub(struct model *model)
 {
     model_close(model);
     loop_close(model->loop);
-}
-
-static struct dist latency_of(const char *spec)
-{
-    struct dist d;
-    struct errmsg why = {""};
-    assert_int_equal(dist_parse(&d, spec, DIST_DURATION, &why), 0);
-    return d;
 }
 
 static struct model_config stub_config(uint32_t turns, uint32_t tools, const char *latency)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "engine/tool.h"
+#include "tests/lib/scratch.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -149,11 +150,11 @@ static void write_effects(int fd)
 static void each_effect_is_a_line_of_the_ledger(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/test_tool.XXXXXX";
-    char path[64];
+    struct scratch scratch = {""};
+    char path[80];
     char text[256];
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof(path), "%s/ledger", folder);
+    assert_int_equal(scratch_make(&scratch, "tool"), 0);
+    (void)snprintf(path, sizeof(path), "%s/ledger", scratch.path);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     write_effects(fd);
@@ -162,8 +163,7 @@ static void each_effect_is_a_line_of_the_ledger(void **state)
     assert_non_null(file);
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(scratch_remove(&scratch), 0);
     assert_string_equal(text, ledger_lines);
 }
 

@@ -16,19 +16,12 @@
 #include <unistd.h>
 
 #include "tests/lib/loop_sim.h"
+#include "tests/lib/parsed_dist.h"
 #include "tests/lib/sim_log.h"
 #include "tests/lib/sim_world.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define TICK_NS (UINT64_C(1) << WHEEL_TICK_BITS)
-
-static struct dist latency_of(const char *spec)
-{
-    struct dist d;
-    struct errmsg why = {""};
-    assert_int_equal(dist_parse(&d, spec, DIST_DURATION, &why), 0);
-    return d;
-}
 
 static struct sim_world_config config_of(uint64_t runs, uint32_t concurrency)
 {
@@ -125,6 +118,65 @@ static void the_time_of_runs_is_split_without_a_rest(void **state)
     assert_int_equal(w->env.model_calls, 100);
     assert_int_equal(w->env.tool_calls, 100);
     close_world(world);
+}
+
+/* However late the scheduler is, the model and the tools are not charged for it. */
+static void a_backlog_is_the_schedulers(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(1000, 1000);
+    config.campaign.latency = latency_of("5ms");
+    config.campaign.tool_latency = latency_of("2ms");
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    world->busy_ns = NS_PER_MS; /* a turn, and it takes many to serve a thousand */
+    run_world(world);
+    assert_int_equal(w->time.model_ns, 1000 * 2 * 5 * NS_PER_MS);
+    assert_int_equal(w->time.tool_ns, 1000 * 2 * NS_PER_MS);
+    assert_true(w->queue_ns > 1000 * 3 * NS_PER_MS);
+    assert_true(w->lag->max_ns >= NS_PER_MS);
+    close_world(world);
+}
+
+/* A loop that fails when the first runs are over and others in flight. */
+static int failing_wait(struct loop *loop, uint64_t timeout_ns)
+{
+    bool is_late = loop->now_ns > LOOP_SIM_START_NS + 12 * NS_PER_MS;
+    return is_late ? -EIO : loop_sim_ops.wait(loop, timeout_ns);
+}
+
+static void a_worker_without_its_loop_gives_up_its_runs(void **state)
+{
+    (void)state;
+    struct loop_ops failing_ops = loop_sim_ops;
+    failing_ops.wait = failing_wait;
+    struct campaign_config config = config_of(100, 10).campaign;
+    config.latency = latency_of("5ms");
+    struct journal *journal = NULL;
+    struct errmsg why;
+    struct journal_config journal_config = {.uri = "memory", .writers = 1, .bytes_max = 1 << 24};
+    assert_int_equal(journal_open(&journal, &journal_config, &why), 0);
+    struct load load;
+    load_init(&load, 100, UINT64_MAX);
+    struct worker w = {
+        .config = &config,
+        .loop_ops = &failing_ops,
+        .journal = journal,
+        .load = &load,
+        .slots = 10,
+        .pool_bytes_max = 1 << 24,
+        .shape = {.seed = 1, .turns = 2, .tools = 1, .tool_latency = config.tool_latency},
+    };
+    assert_int_equal(worker_open(&w, &why), 0);
+    worker_run(&w, LOOP_SIM_START_NS);
+    assert_non_null(strstr(w.error.text, "the event loop failed: Input/output error"));
+    assert_int_equal(w.runs_abandoned + w.runs_by_outcome[OUTCOME_COMPLETED],
+                     atomic_load(&w.progress.runs_started));
+    assert_true(w.runs_abandoned > 0);
+    uint64_t number;
+    assert_false(load_claim(&load, 0, &number)); /* nor do the others go on */
+    worker_close(&w);
+    journal_close(journal);
 }
 
 static void nothing_starts_once_the_time_is_over(void **state)
@@ -355,6 +407,8 @@ int main(void)
         cmocka_unit_test(slots_are_filled_as_far_as_there_are_runs),
         cmocka_unit_test(a_free_slot_is_filled_at_once),
         cmocka_unit_test(the_time_of_runs_is_split_without_a_rest),
+        cmocka_unit_test(a_backlog_is_the_schedulers),
+        cmocka_unit_test(a_worker_without_its_loop_gives_up_its_runs),
         cmocka_unit_test(nothing_starts_once_the_time_is_over),
         cmocka_unit_test(nothing_starts_after_a_stop),
         cmocka_unit_test(those_in_flight_are_let_go),
