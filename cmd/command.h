@@ -11,7 +11,8 @@
 enum {
     EXIT_CODE_GOOD = 0,
     EXIT_CODE_FAILED = 1,        /* a run, the journal or an output failed */
-    EXIT_CODE_USAGE = 2,         /* nothing was touched */
+    EXIT_CODE_USAGE = 2,         /* or more than the machine has: nothing was touched */
+    EXIT_CODE_INVALID = 4,       /* nothing failed, but the measurement is not valid */
     EXIT_CODE_SIGNAL_BASE = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
 };
 
@@ -23,5 +24,6 @@ struct command {
 };
 
 extern const struct command command_run;
+extern const struct command command_help; /* prints the help of run */
 
 #endif

@@ -123,26 +123,13 @@ int flags_parse_durability(const struct flag *flag, const char *text, struct opt
     return errmsg_set(why, -EINVAL, "must be power, process or none, got \"%s\"", text);
 }
 
-const char *options_tool_effect_name(enum tool_effect effect)
-{
-    switch (effect) {
-    case TOOL_EFFECT_NONE:
-        return "none";
-    case TOOL_EFFECT_NOOP:
-        return "noop";
-    case TOOL_EFFECT_LEDGER:
-        return "ledger";
-    }
-    return "unknown";
-}
-
 int flags_parse_effect(const struct flag *flag, const char *text, struct options *options,
                        struct errmsg *why)
 {
     static const enum tool_effect effects[] = {TOOL_EFFECT_NONE, TOOL_EFFECT_NOOP,
                                                TOOL_EFFECT_LEDGER};
     for (size_t i = 0; i < sizeof(effects) / sizeof(effects[0]); i++) {
-        if (strcmp(text, options_tool_effect_name(effects[i])) == 0) {
+        if (strcmp(text, tool_effect_name(effects[i])) == 0) {
             *(enum tool_effect *)target(flag, options) = effects[i];
             return 0;
         }

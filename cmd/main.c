@@ -11,6 +11,7 @@
 /* Every subcommand of the design, the default first. A row without a function is not built yet. */
 static const struct command *const commands[] = {
     &command_run,
+    &command_help,
     &(const struct command){.name = "resume"},
     &(const struct command){.name = "verify"},
     &(const struct command){.name = "compare"},
@@ -35,6 +36,9 @@ int main(int argc, char **argv)
     output_guard_standard_streams();
     /* `bench … | head` must not die of it: output_write() sees the closed pipe as an error code. */
     (void)signal(SIGPIPE, SIG_IGN);
+    /* Nor must a file that reaches its limit end the process: write() says so, and what is half
+     * written is taken away. */
+    (void)signal(SIGXFSZ, SIG_IGN);
 
     const struct command *command = commands[0];
     if (argc > 1 && argv[1][0] != '-') {

@@ -17,6 +17,8 @@
 #include "engine/campaign.h"
 
 #define OPTIONS_RUNS_DEFAULT 5000
+#define OPTIONS_TURNS_DEFAULT 2
+#define OPTIONS_TOOLS_DEFAULT 1
 #define OPTIONS_RUNS_MAX UINT64_C(1000000000000)
 
 enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
@@ -37,7 +39,5 @@ void options_free(struct options *options);
 
 /* What -help prints: at most 40 lines of 80 columns. */
 void options_write_help(FILE *out);
-
-const char *options_tool_effect_name(enum tool_effect effect); /* "none", "noop", "ledger" */
 
 #endif

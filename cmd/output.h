@@ -1,10 +1,8 @@
 /*
- * output: where results and messages go: standard output, standard error, files that are written
- * beside their place and renamed.
+ * output: where messages and results go that are no files: standard output and standard error.
  *
- * Everything is written from memory with write(2), so that a failure is seen where it happens, and
- * a result is there whole or not at all. Errors: 0 or -errno, with the reason. Threading: the main
- * thread's.
+ * Everything is written from memory with write(2), so that a failure is seen where it happens.
+ * Errors: 0 or -errno. Threading: the main thread's.
  */
 #ifndef BENCH_OUTPUT_H
 #define BENCH_OUTPUT_H
@@ -18,8 +16,12 @@
  * ends up as standard output. Writing to such a one fails with EBADF. */
 void output_guard_standard_streams(void);
 
-/* "bench: …" and a newline to standard error in one write. Control characters in the text are
- * replaced. */
+/* Whether the descriptor, standard output or standard error, is open for writing. */
+int output_check_stream(int fd, struct errmsg *why);
+const char *output_stream_name(int fd); /* "standard output" */
+
+/* "bench: …" and a newline to standard error in one write. The line is cleaned as errmsg_set()
+ * does. */
 void output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same for a usage error: one line that ends in how to get help. */
@@ -28,16 +30,8 @@ void output_usage_error(const char *format, ...) __attribute__((format(printf, 1
 /* Writes all bytes to the descriptor. A closed pipe is no error: whoever reads has seen enough. */
 int output_write(int fd, const char *bytes, size_t size);
 
-/* Whether output_write_file() could write to this path, without touching it: the directory is there
- * and writable; the path is a regular file, a device or a pipe that may be written, or is free.
- * `why` is phrased to follow "-flag ". */
-int output_check(const char *path, struct errmsg *why);
-
-/* Puts the bytes in place of the file: beside it first, then renamed; a device or a pipe is written
- * directly. A symbolic link is followed, not replaced. `why` is phrased to follow "-flag ". */
-int output_write_file(const char *path, const char *bytes, size_t size, struct errmsg *why);
-
-/* Whether both paths name the same regular file, or one that is still to be created. */
-bool output_is_same_file(const char *a, const char *b);
+/* Writes a line that may get lost: not at all where writing would have to wait, as for a reader
+ * that does not read or for a terminal that is stopped. Whether it was written. */
+bool output_write_if_room(int fd, const char *bytes, size_t size);
 
 #endif

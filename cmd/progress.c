@@ -12,6 +12,8 @@
 #include "engine/base/clock.h"
 #include "engine/base/units.h"
 
+#define NOTE_RESOLUTION_NS (10 * NS_PER_MS)
+
 static uint64_t round_ns(uint64_t ns, uint64_t to_ns)
 {
     return (ns + to_ns / 2) / to_ns * to_ns;
@@ -29,14 +31,22 @@ static uint64_t estimate_left_ns(const struct campaign_config *config,
     return left_s < 86400 ? (uint64_t)(left_s * (double)NS_PER_S) : 0;
 }
 
+uint64_t progress_resolution_ns(uint64_t interval_ns)
+{
+    uint64_t resolution_ns = NS_PER_S;
+    while (resolution_ns > NS_PER_MS && interval_ns % resolution_ns != 0)
+        resolution_ns /= 10;
+    return resolution_ns;
+}
+
 void progress_format(char line[PROGRESS_LINE_BYTES], const struct campaign_config *config,
-                     const struct campaign_progress *now, double rate_runs_per_s, const char *note)
+                     const struct campaign_progress *now, uint64_t resolution_ns,
+                     double rate_runs_per_s, const char *note)
 {
     char elapsed[UNITS_TEXT_BYTES];
     char left[UNITS_TEXT_BYTES];
     char total[64] = "";
-    uint64_t elapsed_ns =
-        round_ns(now->elapsed_ns, now->elapsed_ns < NS_PER_S ? 100 * NS_PER_MS : NS_PER_S);
+    uint64_t elapsed_ns = round_ns(now->elapsed_ns, resolution_ns);
     if (config->runs > 0)
         (void)snprintf(total, sizeof(total), "/%" PRIu64 " (%" PRIu64 "%%)", config->runs,
                        now->runs_ended * 100 / config->runs);
@@ -59,24 +69,29 @@ static size_t terminal_columns(void)
     return 80;
 }
 
-/* Writes over the line that is there; spaces hide the rest of a longer one. A line that is as wide
- * as the terminal would wrap, and could not be taken back. */
+/* What a terminal shows behind the cursor when somebody types Ctrl-C. */
+enum { ECHO_COLUMNS = 2 };
+
+/* Wipes the line that is there, with what may have been typed behind it, and writes the next. A
+ * line that is as wide as the terminal would wrap, and could not be taken back. */
 static void show_in_place(struct progress *progress, const char *line)
 {
-    char text[2 * PROGRESS_LINE_BYTES];
+    char text[3 * PROGRESS_LINE_BYTES];
     size_t columns = strlen(line);
-    size_t columns_max = terminal_columns() - 1;
+    size_t room = terminal_columns() - 1;
+    size_t columns_max = room > ECHO_COLUMNS ? room - ECHO_COLUMNS : 0;
     if (columns > columns_max)
         columns = columns_max;
-    size_t hidden = progress->shown_columns > columns ? progress->shown_columns - columns : 0;
-    int size = snprintf(text, sizeof(text), "\r%.*s%*s%s", (int)columns, line, (int)hidden, "",
-                        columns == 0 ? "\r" : "");
-    if (size > 0)
-        (void)output_write(STDERR_FILENO, text, (size_t)size);
-    progress->shown_columns = columns;
+    size_t wiped = progress->shown_columns > 0 ? progress->shown_columns + ECHO_COLUMNS : 0;
+    if (wiped > room)
+        wiped = room;
+    int size = snprintf(text, sizeof(text), "\r%*s%s%.*s", (int)wiped, "", wiped > 0 ? "\r" : "",
+                        (int)columns, line);
+    if (size > 0 && output_write_if_room(STDERR_FILENO, text, (size_t)size))
+        progress->shown_columns = columns;
 }
 
-static void show(struct progress *progress)
+static void show(struct progress *progress, uint64_t resolution_ns)
 {
     struct campaign_progress now = campaign_progress(progress->campaign);
     uint64_t elapsed_ns = now.elapsed_ns - progress->last_elapsed_ns;
@@ -88,7 +103,7 @@ static void show(struct progress *progress)
     progress->last_runs = now.runs_ended;
 
     char line[PROGRESS_LINE_BYTES];
-    progress_format(line, progress->config, &now, rate, progress->note);
+    progress_format(line, progress->config, &now, resolution_ns, rate, progress->note);
     if (progress->is_in_place) {
         show_in_place(progress, line);
         return;
@@ -96,17 +111,18 @@ static void show(struct progress *progress)
     char text[PROGRESS_LINE_BYTES + 16];
     int size = snprintf(text, sizeof(text), "bench: %s\n", line);
     if (size > 0)
-        (void)output_write(STDERR_FILENO, text, (size_t)size);
+        (void)output_write_if_room(STDERR_FILENO, text, (size_t)size);
 }
 
 static void on_timer(struct timer *timer, uint64_t now_ns)
 {
     struct progress *progress = container_of(timer, struct progress, timer);
     uint64_t next_ns = timer->deadline_ns + progress->interval_ns;
-    show(progress);
-    /* After a stall, lines that were missed are not made up for. */
+    show(progress, progress->resolution_ns);
+    /* After a stall, lines that were missed are not made up for; those to come keep their times. */
     if (next_ns <= now_ns)
-        next_ns = now_ns + progress->interval_ns;
+        next_ns += (now_ns - next_ns) / progress->interval_ns * progress->interval_ns +
+                   progress->interval_ns;
     loop_timer_start(progress->loop, timer, next_ns);
 }
 
@@ -124,6 +140,7 @@ void progress_init(struct progress *progress, const struct options *options)
         progress->interval_ns = options->progress_ns;
     else if (is_terminal)
         progress->interval_ns = NS_PER_S;
+    progress->resolution_ns = progress_resolution_ns(progress->interval_ns);
 }
 
 void progress_start(struct progress *progress, struct loop *loop, const struct campaign *campaign)
@@ -145,6 +162,7 @@ void progress_stop(struct progress *progress)
 void progress_note(struct progress *progress, const char *note)
 {
     progress->note = note;
-    if (progress->interval_ns > 0)
-        show(progress);
+    uint64_t resolution_ns = progress->resolution_ns;
+    if (progress->interval_ns > 0) /* at any time, so finer than the lines of the intervals */
+        show(progress, resolution_ns < NOTE_RESOLUTION_NS ? resolution_ns : NOTE_RESOLUTION_NS);
 }

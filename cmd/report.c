@@ -5,9 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cmd/output.h"
 #include "engine/base/clock.h"
 
 const struct report_format *const report_table[] = {&report_json, NULL};
@@ -119,43 +117,14 @@ void report_init(struct report *report, const struct options *options,
     if (journal_error != NULL)
         (void)errmsg_set(&report->reasons[report->reason_count++], 0, "journal: %s",
                          journal_error->text);
+    if (result->scheduler_error.text[0] != '\0')
+        (void)errmsg_set(&report->reasons[report->reason_count++], 0, "a scheduler gave up: %s",
+                         result->scheduler_error.text);
     if (result->runs_by_outcome[OUTCOME_JOURNAL] > 0)
         (void)errmsg_set(&report->reasons[report->reason_count++], 0,
                          "the journal refused records, and no more runs were started");
     if (result->runs_by_outcome[OUTCOME_COMPLETED] == 0)
         (void)errmsg_set(&report->reasons[report->reason_count++], 0, "no run completed");
-}
-
-static const char *path_of(const struct report_format *format, const struct options *options)
-{
-    return *(const char *const *)((const char *)options + format->path_offset);
-}
-
-static bool is_standard_output(const char *path)
-{
-    return strcmp(path, "-") == 0;
-}
-
-int report_check_paths(const struct options *options, struct errmsg *why)
-{
-    const char *ledger = options->campaign.ledger_path;
-    struct errmsg reason = {.text = ""};
-    int error = ledger == NULL ? 0 : output_check(ledger, &reason);
-    if (error != 0)
-        return errmsg_set(why, error, "-ledger %s", reason.text);
-
-    for (const struct report_format *const *row = report_table; *row != NULL; row++) {
-        const char *path = path_of(*row, options);
-        if (path == NULL || is_standard_output(path))
-            continue;
-        error = output_check(path, &reason);
-        if (error != 0)
-            return errmsg_set(why, error, "-%s %s", (*row)->name, reason.text);
-        if (ledger != NULL && output_is_same_file(path, ledger))
-            return errmsg_set(why, -EINVAL, "-%s and -ledger must not name the same file",
-                              (*row)->name);
-    }
-    return 0;
 }
 
 int report_render(const struct report_format *format, const struct report *report, char **text,
@@ -170,56 +139,4 @@ int report_render(const struct report_format *format, const struct report *repor
         return 0;
     free(*text);
     return -ENOMEM;
-}
-
-/* Sends one format to a descriptor (path "-" or NULL) or a file. */
-static int write_format(const struct report_format *format, const struct report *report, int fd,
-                        const char *path, struct errmsg *why)
-{
-    char *text = NULL;
-    size_t size = 0;
-    int error = report_render(format, report, &text, &size);
-    if (error != 0)
-        return errmsg_set(why, error, "%s report: %s", format->name, strerror(-error));
-
-    struct errmsg reason = {.text = ""};
-    if (path != NULL && !is_standard_output(path)) {
-        error = output_write_file(path, text, size, &reason);
-        if (error != 0)
-            (void)errmsg_set(why, error, "-%s %s", format->name, reason.text);
-    } else {
-        error = output_write(fd, text, size);
-        if (error != 0)
-            (void)errmsg_set(why, error, "%s cannot be written: %s",
-                             fd == STDOUT_FILENO ? "standard output" : "standard error",
-                             strerror(-error));
-    }
-    free(text);
-    return error;
-}
-
-int report_write(struct report *report, struct errmsg *why)
-{
-    int text_fd = STDOUT_FILENO;
-    bool needs_host = false;
-    for (const struct report_format *const *row = report_table; *row != NULL; row++) {
-        const char *path = path_of(*row, report->options);
-        needs_host = needs_host || (path != NULL && (*row)->needs_host);
-        if (path != NULL && is_standard_output(path))
-            text_fd = STDERR_FILENO;
-    }
-    if (needs_host)
-        host_read(&report->host);
-
-    int first_error = write_format(&report_text, report, text_fd, NULL, why);
-    for (const struct report_format *const *row = report_table; *row != NULL; row++) {
-        const char *path = path_of(*row, report->options);
-        if (path == NULL)
-            continue;
-        struct errmsg reason = {.text = ""};
-        int error = write_format(*row, report, STDOUT_FILENO, path, &reason);
-        if (error != 0 && first_error == 0)
-            first_error = errmsg_set(why, error, "%s", reason.text);
-    }
-    return first_error;
 }

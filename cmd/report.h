@@ -16,6 +16,7 @@
 
 #include "cmd/host.h"
 #include "cmd/options.h"
+#include "cmd/output_file.h"
 #include "cmd/version.h"
 #include "engine/campaign.h"
 
@@ -62,7 +63,7 @@ struct metric_value {
     double rate;   /* of METRIC_UNIT_PER_S */
 };
 
-enum { REPORT_REASONS_MAX = 4 };
+enum { REPORT_REASONS_MAX = 5, REPORT_FORMATS_MAX = 4 };
 
 struct report {
     const struct options *options;
@@ -89,6 +90,12 @@ extern const struct report_format *const report_table[];
 extern const struct report_format report_text;
 extern const struct report_format report_json;
 
+/* The files that the flags name, open while the campaign runs. */
+struct report_outputs {
+    struct output_file ledger;
+    struct output_file files[REPORT_FORMATS_MAX]; /* a row of report_table each */
+};
+
 /* Computes the metrics and the verdict. `journal_error` is why the journal did not hold what it had
  * acked, or NULL. */
 void report_init(struct report *report, const struct options *options,
@@ -97,14 +104,17 @@ void report_init(struct report *report, const struct options *options,
 
 /* Writes the summary and every format whose path is set. 0, or -errno with one line in `why`; a
  * format that fails does not keep the others from being written. */
-int report_write(struct report *report, struct errmsg *why);
+int report_write(struct report *report, struct report_outputs *outputs, struct errmsg *why);
 
 /* Renders one format into memory that the caller frees, or -ENOMEM. */
 int report_render(const struct report_format *format, const struct report *report, char **text,
                   size_t *size);
 
-/* Checks each path that is set, without touching it. `why` begins with the flag's name. */
-int report_check_paths(const struct options *options, struct errmsg *why);
+/* Makes sure that standard output and each path that is set can be written, and that no file has
+ * two uses, without touching any. On failure nothing is left open. */
+int report_outputs_open(struct report_outputs *outputs, const struct options *options,
+                        struct errmsg *why);
+void report_outputs_close(struct report_outputs *outputs);
 
 const char *report_signal_name(int signal); /* "SIGINT", "SIGTERM" */
 

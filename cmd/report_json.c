@@ -129,8 +129,7 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "turns", whole(campaign->turns));
     set(failed, object, "tools", whole(campaign->tools));
     set(failed, object, "tool_latency", text_or_null(campaign->tool_latency.spec));
-    set(failed, object, "tool_effect",
-        text_or_null(options_tool_effect_name(campaign->tool_effect)));
+    set(failed, object, "tool_effect", text_or_null(tool_effect_name(campaign->tool_effect)));
     set(failed, object, "ledger", text_or_null(campaign->ledger_path));
     /* What follows the scheme of a URI may be a password. */
     set(failed, object, "journal", text_or_null(report->result->journal_name));

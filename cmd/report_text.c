@@ -12,8 +12,9 @@
 /* Prints a text that came from the command line or the journal as part of one line. */
 static void print_clean(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++)
-        (void)fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, out);
+    struct errmsg clean;
+    (void)errmsg_set(&clean, 0, "%s", text); /* All that is printed fits. */
+    (void)fputs(clean.text, out);
 }
 
 static void print_duration(FILE *out, const char *label, struct metric_value value)
@@ -55,6 +56,29 @@ static void print_percentiles(FILE *out, const struct hist *hist)
     print_duration(out, " max=", max);
 }
 
+static bool is_zero(const struct dist *dist)
+{
+    return dist->kind == DIST_CONSTANT && dist->a == 0;
+}
+
+/* What is not printed is at its default: two configurations never look the same. */
+static void print_what_is_not_default(FILE *out, const struct campaign_config *config)
+{
+    char text[UNITS_TEXT_BYTES];
+    if (config->turns != OPTIONS_TURNS_DEFAULT)
+        (void)fprintf(out, " turns=%" PRIu32, config->turns);
+    if (config->tools != OPTIONS_TOOLS_DEFAULT)
+        (void)fprintf(out, " tools=%" PRIu32, config->tools);
+    if (!is_zero(&config->tool_latency)) {
+        (void)fputs(" tool-latency=", out);
+        print_clean(out, config->tool_latency.spec);
+    }
+    if (config->tool_effect != TOOL_EFFECT_NOOP)
+        (void)fprintf(out, " tool-effect=%s", tool_effect_name(config->tool_effect));
+    if (config->timeout_ns > 0)
+        (void)fprintf(out, " timeout=%s", units_format_duration_exact(config->timeout_ns, text));
+}
+
 static void print_configuration(FILE *out, const struct report *report)
 {
     const struct campaign_config *config = &report->options->campaign;
@@ -66,9 +90,11 @@ static void print_configuration(FILE *out, const struct report *report)
         (void)fprintf(out, "duration=%s", units_format_duration_exact(config->duration_ns, text));
     (void)fprintf(out, " concurrency=%" PRIu32 " sim-latency=", config->concurrency);
     print_clean(out, config->latency.spec);
-    (void)fprintf(out, " journal=%s durability=%s threads=%" PRIu32 " loop=%s seed=%" PRIu64 "\n",
+    (void)fprintf(out, " journal=%s durability=%s threads=%" PRIu32 " loop=%s seed=%" PRIu64,
                   result->journal_name, durability_name(result->durability), result->threads,
                   result->loop_name, config->seed);
+    print_what_is_not_default(out, config);
+    (void)fputc('\n', out);
 }
 
 static void print_throughput(FILE *out, const struct report *report)

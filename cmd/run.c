@@ -2,10 +2,11 @@
  * run: the subcommand that drives a campaign and reports it.
  *
  * The happy path: read the flags, look whether paths and memory will do, open the campaign, wait on
- * a loop for its end, read back, report. Failures: anything wrong before the campaign is opened is
- * a usage error that has touched nothing. SIGINT or SIGTERM stops new runs; those in flight get
- * DRAIN_NS, then they are abandoned; the partial report is written all the same. A second signal
- * ends the process at once.
+ * a loop for its end, read back, report. Failures: anything wrong until the campaign is open ends
+ * with EXIT_CODE_USAGE and has touched nothing. SIGINT or SIGTERM stops new runs; those in flight
+ * get DRAIN_NS, then they are abandoned; the partial report is written all the same. One that comes
+ * before the campaign is open keeps it from being started. A second signal ends the process at
+ * once: signals have their own handler at all times but while the loop waits for the first.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,8 +50,8 @@ struct control {
     bool is_watching;
 };
 
-/* Runs once signals are no longer read from the signalfd: after the first one, and after the
- * campaign. */
+/* Runs while signals are not read from the signalfd: before the campaign is open, after the first
+ * one, and after the campaign. */
 static void on_signal(int signal)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -62,9 +63,22 @@ static void on_signal(int signal)
     }
 }
 
+static const int signals[] = {SIGINT, SIGTERM};
+
+/* A signal that was ignored when we were started stays so: nohup and a shell's background jobs
+ * count on it. */
+static void choose_signals(struct control *control)
+{
+    (void)sigemptyset(&control->signal_set);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction action;
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            (void)sigaddset(&control->signal_set, signals[i]);
+    }
+}
+
 static void handle_signals_directly(const struct control *control)
 {
-    static const int signals[] = {SIGINT, SIGTERM};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
@@ -104,22 +118,18 @@ static void on_signal_readable(struct loop_watch *watch, uint8_t events)
     progress_note(&control->progress, "draining");
 }
 
-/* Blocks the signals before any thread starts, so that every thread inherits it. A signal that was
- * ignored when we were started stays so: nohup and a shell's background jobs count on it. */
-static int block_signals(struct control *control)
+/* From here to the first signal, signals are the loop's. The campaign's threads take none. */
+static int watch_signals(struct control *control)
 {
-    static const int signals[] = {SIGINT, SIGTERM};
-    (void)sigemptyset(&control->signal_set);
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        struct sigaction action;
-        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            (void)sigaddset(&control->signal_set, signals[i]);
-    }
     int error = pthread_sigmask(SIG_BLOCK, &control->signal_set, NULL);
     if (error != 0)
         return -error;
     control->signals.fd = signalfd(-1, &control->signal_set, SFD_NONBLOCK | SFD_CLOEXEC);
-    return control->signals.fd < 0 ? -errno : 0;
+    if (control->signals.fd < 0)
+        return -errno;
+    error = loop_watch(&control->loop, &control->signals);
+    control->is_watching = error == 0;
+    return error;
 }
 
 /* The controller has two descriptors to wait for: epoll does it everywhere, without a ring to set
@@ -134,18 +144,20 @@ static int control_open(struct control *control, const struct options *options, 
     timer_init(&control->drain, on_drain_over);
     progress_init(&control->progress, options);
 
-    int error = block_signals(control);
-    if (error != 0)
-        return errmsg_set(why, error, "signals cannot be watched: %s", strerror(-error));
-    error = loop_open(&control->loop, "epoll", why);
+    choose_signals(control);
+    handle_signals_directly(control);
+    int error = loop_open(&control->loop, "epoll", why);
     if (error != 0)
         return error;
     control->is_loop_open = true;
-    error = loop_watch(&control->loop, &control->signals);
+    /* It may take seconds to bring in the memory. */
+    error = campaign_open(&control->campaign, &options->campaign, &control->loop, why);
+    if (error != 0)
+        return error;
+    error = watch_signals(control);
     if (error != 0)
         return errmsg_set(why, error, "signals cannot be watched: %s", strerror(-error));
-    control->is_watching = true;
-    return campaign_open(&control->campaign, &options->campaign, &control->loop, why);
+    return 0;
 }
 
 static void control_close(struct control *control)
@@ -193,14 +205,15 @@ static bool say_what_failed(const struct report *report, const struct errmsg *jo
                      is_full ? units_format_megabytes((int64_t)bound_bytes, bound) : "");
         return true;
     }
-    if (result->first_error.text[0] != '\0') {
-        output_error("%s", result->first_error.text);
-        return true;
-    }
-    return false;
+    const char *first_error = result->scheduler_error.text[0] != '\0' ? result->scheduler_error.text
+                                                                      : result->first_error.text;
+    if (first_error[0] != '\0')
+        output_error("%s", first_error);
+    return first_error[0] != '\0';
 }
 
-static int finish(struct control *control, const struct options *options)
+static int finish(struct control *control, const struct options *options,
+                  struct report_outputs *outputs)
 {
     struct campaign_result result = {0};
     struct errmsg journal_reason = {.text = ""};
@@ -218,31 +231,43 @@ static int finish(struct control *control, const struct options *options)
     struct errmsg why = {.text = ""};
     report_init(&report, options, &result, stopped_by, journal_error);
     int code = EXIT_CODE_GOOD;
-    if (report_write(&report, &why) != 0) {
+    if (report_write(&report, outputs, &why) != 0) {
         output_error("%s", why.text);
         code = EXIT_CODE_FAILED;
     }
     if (say_what_failed(&report, journal_error))
         code = EXIT_CODE_FAILED;
-    return stopped_by != 0 ? EXIT_CODE_SIGNAL_BASE + stopped_by : code;
+    if (stopped_by != 0)
+        return EXIT_CODE_SIGNAL_BASE + stopped_by;
+    if (code != EXIT_CODE_GOOD || report.reason_count == 0)
+        return code;
+    output_error("the measurement is not valid: %s", report.reasons[0].text);
+    return EXIT_CODE_INVALID;
 }
 
-static int run_campaign(const struct options *options)
+static int run_campaign(const struct options *options, struct report_outputs *outputs)
 {
     struct control control = {.signals = {.fd = -1}};
     struct errmsg why = {.text = ""};
-    int code = EXIT_CODE_FAILED;
+    int code = EXIT_CODE_USAGE;
     int error = control_open(&control, options, &why);
     if (error != 0) {
         output_error("%s", why.text);
         goto out;
     }
+    if (stop_signal != 0) {
+        output_error("interrupted by %s before the first run was started",
+                     report_signal_name(stop_signal));
+        code = EXIT_CODE_SIGNAL_BASE + stop_signal;
+        goto out;
+    }
+    code = EXIT_CODE_FAILED;
     error = drive(&control);
     if (error != 0) {
         output_error("waiting failed: %s", strerror(-error));
         goto out;
     }
-    code = finish(&control, options);
+    code = finish(&control, options, outputs);
 out:
     control_close(&control);
     return code;
@@ -296,6 +321,23 @@ static void print_version(FILE *out)
     version_write(out, &version);
 }
 
+static int check_and_run(struct options *options)
+{
+    struct report_outputs outputs;
+    struct errmsg why = {.text = ""};
+    if (report_outputs_open(&outputs, options, &why) != 0) {
+        output_usage_error("%s", why.text);
+        return EXIT_CODE_USAGE;
+    }
+    int code = EXIT_CODE_USAGE;
+    if (check_memory(options, &why) != 0)
+        output_usage_error("%s", why.text);
+    else
+        code = run_campaign(options, &outputs);
+    report_outputs_close(&outputs);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     struct options options;
@@ -313,14 +355,20 @@ static int run(int argc, char **argv)
         code = print_and_exit(print_version);
         break;
     case OPTIONS_RUN:
-        if (report_check_paths(&options, &why) != 0 || check_memory(&options, &why) != 0)
-            output_usage_error("%s", why.text);
-        else
-            code = run_campaign(&options);
+        code = check_and_run(&options);
         break;
     }
     options_free(&options);
     return code;
 }
 
+/* What people type who do not know the flags yet; what follows is not looked at, as after -help. */
+static int help(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return print_and_exit(options_write_help);
+}
+
 const struct command command_run = {.name = "run", .run = run};
+const struct command command_help = {.name = "help", .run = help};

@@ -41,8 +41,10 @@ static const struct unit bytes_units[] = {
 struct quantity {
     const char *article; /* "a duration such as 50ms" */
     const char *known_units;
+    const char *minimum; /* but for 0 */
     const char *maximum;
     uint64_t max;
+    bool may_end_in_point; /* "1.s" */
     const struct unit *units;
     size_t unit_count;
 };
@@ -50,8 +52,10 @@ struct quantity {
 static const struct quantity quantity_duration = {
     .article = "a duration such as 50ms",
     .known_units = "ns, us, ms, s, m, h",
+    .minimum = "1ns",
     .maximum = "24h",
     .max = NS_MAX_DURATION,
+    .may_end_in_point = true,
     .units = duration_units,
     .unit_count = sizeof(duration_units) / sizeof(duration_units[0]),
 };
@@ -59,6 +63,7 @@ static const struct quantity quantity_duration = {
 static const struct quantity quantity_bytes = {
     .article = "a size such as 2KB",
     .known_units = "B, KB, MB, GB, KiB, MiB, GiB",
+    .minimum = "1B",
     .maximum = "8388608GiB",
     .max = UNITS_BYTES_MAX,
     .units = bytes_units,
@@ -99,6 +104,13 @@ static int refuse_too_large(struct errmsg *why, const char *maximum, const char 
                       q.ellipsis);
 }
 
+static int refuse_too_small(struct errmsg *why, const char *minimum, const char *text)
+{
+    struct quoted q = quote(text, strlen(text));
+    return errmsg_set(why, -EINVAL, "must be at least %s, got \"%.*s%s\"", minimum, q.size, text,
+                      q.ellipsis);
+}
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -121,6 +133,7 @@ struct decimal {
     uint64_t fraction_scale;
     bool is_too_large;    /* the whole part does not fit */
     bool has_lost_digits; /* digits other than 0 behind the 18th place */
+    bool ends_in_point;
 };
 
 /* Reads a number and returns what follows it, or NULL where none starts. */
@@ -135,6 +148,7 @@ static const char *read_decimal(const char *at, struct decimal *d)
             d->is_too_large = true;
     }
     if (*at == '.') {
+        d->ends_in_point = !is_digit(at[1]);
         for (at++; is_digit(*at); at++) {
             has_digits = true;
             if (d->fraction_scale < UINT64_C(1000000000000000000)) {
@@ -170,15 +184,25 @@ static const struct unit *find_unit(const struct quantity *q, const char *name, 
     return NULL;
 }
 
-/* One number and its unit. Moves *at behind both. */
+static bool is_zero(const struct decimal *d)
+{
+    return d->whole == 0 && d->fraction == 0 && !d->has_lost_digits && !d->is_too_large;
+}
+
+static const char lone_point[] = ": no digit follows the point";
+
+/* One number and its unit. Moves *at behind both. *is_cut becomes true for a number other than 0
+ * that is cut off to 0. */
 static int read_term(const struct quantity *q, const char *text, const char **at, uint64_t *value,
-                     struct errmsg *why)
+                     bool *is_cut, struct errmsg *why)
 {
     struct decimal number;
     const char *name = read_decimal(*at, &number);
     if (name == NULL)
         return *at == text ? refuse_start(why, q->article, text)
                            : refuse(why, q->article, text, "");
+    if (number.ends_in_point && !q->may_end_in_point)
+        return refuse(why, q->article, text, lone_point);
     const char *end = name;
     while (*end != '\0' && *end != '.' && !is_digit(*end))
         end++;
@@ -198,6 +222,7 @@ static int read_term(const struct quantity *q, const char *text, const char **at
     bool is_exact; /* finer than the smallest unit is cut off */
     if (scale_decimal(&number, unit->factor, q->max, value, &is_exact) != 0)
         return refuse_too_large(why, q->maximum, text);
+    *is_cut = *is_cut || (*value == 0 && !is_zero(&number));
     return 0;
 }
 
@@ -208,16 +233,19 @@ int units_parse_duration(const char *text, uint64_t *duration_ns, struct errmsg 
         return 0;
     }
     uint64_t total_ns = 0;
+    bool is_cut = false;
     const char *at = text;
     do {
         uint64_t term_ns = 0;
-        int error = read_term(&quantity_duration, text, &at, &term_ns, why);
+        int error = read_term(&quantity_duration, text, &at, &term_ns, &is_cut, why);
         if (error != 0)
             return error;
         total_ns += term_ns; /* both are at most 24 h, so the sum cannot overflow */
         if (total_ns > NS_MAX_DURATION)
             return refuse_too_large(why, quantity_duration.maximum, text);
     } while (*at != '\0');
+    if (total_ns == 0 && is_cut)
+        return refuse_too_small(why, quantity_duration.minimum, text);
     *duration_ns = total_ns;
     return 0;
 }
@@ -230,11 +258,14 @@ int units_parse_bytes(const char *text, uint64_t *bytes, struct errmsg *why)
     }
     const char *at = text;
     uint64_t value = 0;
-    int error = read_term(&quantity_bytes, text, &at, &value, why);
+    bool is_cut = false;
+    int error = read_term(&quantity_bytes, text, &at, &value, &is_cut, why);
     if (error != 0)
         return error;
     if (*at != '\0')
         return refuse(why, quantity_bytes.article, text, ": something follows the unit");
+    if (is_cut)
+        return refuse_too_small(why, quantity_bytes.minimum, text);
     *bytes = value;
     return 0;
 }
@@ -245,6 +276,8 @@ int units_parse_count(const char *text, uint64_t *count, struct errmsg *why)
     const char *suffix = read_decimal(text, &number);
     if (suffix == NULL)
         return refuse_start(why, count_article, text);
+    if (number.ends_in_point && *suffix != '.')
+        return refuse(why, count_article, text, lone_point);
     uint64_t factor = 1;
     if (strcmp(suffix, "k") == 0)
         factor = 1000;

@@ -5,9 +5,9 @@
  * "nan", "inf" and empty text are -EINVAL (malformed), too large a value is -ERANGE, with the
  * reason in `why`, phrased to follow "-flag " ("must be a duration such as 50ms, got \"50\": the
  * unit is missing"). A minus sign before a number is refused by saying that the value must not be
- * negative. A number is decimal digits with at most one point, as in Go: "1.5", ".5" and "1." are
- * numbers. On failure the result is untouched. They never read errno or locale. Ownership: nothing
- * is kept. Threading: pure functions. Units: ns, bytes.
+ * negative. A number is decimal digits with at most one point: "1.5" and ".5" are numbers, and
+ * "1." is one in durations only, as in Go. On failure the result is untouched. They never read
+ * errno or locale. Ownership: nothing is kept. Threading: pure functions. Units: ns, bytes.
  */
 #ifndef BENCH_BASE_UNITS_H
 #define BENCH_BASE_UNITS_H
@@ -24,11 +24,12 @@ int units_parse_count(const char *text, uint64_t *count, struct errmsg *why);
 
 /* Go's durations: one or more of decimal + ns|us|µs|ms|s|m|h, such as "1m30s", "1.5s", "250us". A
  * bare "0" is a duration, any other bare number is refused, naming the missing unit. At most 24h;
- * finer than 1 ns is cut off. */
+ * finer than 1 ns is cut off, unless nothing but 0 would be left: that is refused. */
 int units_parse_duration(const char *text, uint64_t *duration_ns, struct errmsg *why);
 
 /* Decimal + B|KB|MB|GB|KiB|MiB|GiB. A bare "0" is a size, any other bare number is refused, naming
- * the missing unit. At most 2^53; finer than a byte is cut off. */
+ * the missing unit. At most 2^53; finer than a byte is cut off, unless nothing but 0 would be left:
+ * that is refused. */
 int units_parse_bytes(const char *text, uint64_t *bytes, struct errmsg *why);
 
 enum { UNITS_TEXT_BYTES = 32 };

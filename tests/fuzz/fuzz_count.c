@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/units.h"
+#include "tests/lib/exact_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -39,12 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_forms(value);
     }
 
-    char *text = malloc(size + 1); /* exactly as large, so that reading beyond is found */
-    assert(text != NULL);
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
-
+    char *text = exact_text(data, size);
     uint64_t value = 4711;
     struct errmsg why = {""};
     int error = units_parse_count(text, &value, &why);

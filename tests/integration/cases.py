@@ -33,6 +33,9 @@ USAGE_ERRORS = [
     (["-runs", "5", "-runs", "6"], "-runs must not be given twice"),
     (["-runs", "5", "-duration", "1s"], "-runs and -duration exclude each other"),
     (["-duration", "0"], "-duration must be longer than 0, got 0"),
+    (["-duration", "0.1ns"], '-duration must be at least 1ns, got "0.1ns"'),
+    (["-latency", "exp:0.1ns"], re.compile(r'-latency .*must be at least 1ns, got "0.1ns"')),
+    (["-runs", "1.k"], re.compile(r'-runs must be a count .*: no digit follows the point')),
     (["-duration", "5"],
      re.compile(r'-duration must be a duration such as 50ms, got "5": the unit is missing')),
     (["-duration", "25h"], re.compile(r"-duration must be at most 24h, got .*")),
@@ -127,6 +130,10 @@ GOOD = [
     (["-runs", "0.02k", "-threads", "1", "-durability", "none", "-journal", "memory"], SUMMARY),
     (["-runs", "20", "-seed", "18446744073709551615"],
      r"(?s).* seed=18446744073709551615\n.*errors=0\n"),
+    (["-runs", "20", "-turns", "5", "-tools", "3", "-tool-latency", "1ms", "-tool-effect", "none",
+      "-timeout", "9s"],
+     r"(?s)runs=20 .* seed=1 turns=5 tools=3 tool-latency=1ms tool-effect=none timeout=9s\n"
+     r"elapsed=.*errors=0\n"),
     (["-runs", "20", "-latency", "uniform:1ms,2ms"],
      r"(?s)runs=20 .*sim-latency=uniform:1ms,2ms .*errors=0\n"),
     (["-runs", "20", "-turns", "1"], r"(?s).*; 60 records\).*errors=0\n"),
@@ -139,4 +146,6 @@ GOOD = [
     (["run", "-version"], r"bench \S+ .*\n"),
     (["-help"], r"(?s)usage: bench \[run\] \[flags\]\n.*"),
     (["-runs", "5", "-help"], r"(?s)usage: bench .*"),
+    (["help"], r"(?s)usage: bench \[run\] \[flags\]\n.*"),
+    (["help", "run"], r"(?s)usage: bench .*"),
 ]

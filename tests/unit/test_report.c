@@ -219,6 +219,56 @@ static void test_empty_report(void **state)
     options_free(&options);
 }
 
+static void render(const struct campaign_config *campaign, char **text)
+{
+    struct options options = {.campaign = *campaign};
+    struct campaign_result result = new_good_result();
+    struct report report;
+    size_t size = 0;
+    report_init(&report, &options, &result, 0, NULL);
+    assert_int_equal(report_render(&report_text, &report, text, &size), 0);
+    free_result(&result);
+}
+
+/* What came from the command line may be anything, and a terminal must survive it. */
+static void test_hostile_texts(void **state)
+{
+    struct campaign_config campaign = {.runs = 1, .turns = 2, .tools = 1};
+    char *text = NULL;
+    (void)state;
+    campaign.tool_effect = TOOL_EFFECT_NOOP;
+    (void)snprintf(campaign.latency.spec, DIST_SPEC_BYTES,
+                   "file:\xc2\x9b"
+                   "31m\xff\n\u00b5");
+    render(&campaign, &text);
+    assert_non_null(strstr(text, " sim-latency=file:??31m??\u00b5 journal="));
+    free(text);
+}
+
+/* Two different runs never have the same header. */
+static void test_every_flag_of_a_run_shows(void **state)
+{
+    char *arguments[] = {"bench", "-turns",       "5",    "-tools",   "3", "-tool-latency",
+                         "2ms",   "-tool-effect", "none", "-timeout", "1s"};
+    struct options options;
+    char *text = NULL;
+    (void)state;
+    parse(&options, sizeof(arguments) / sizeof(arguments[0]), arguments);
+    render(&options.campaign, &text);
+    assert_non_null(
+        strstr(text, " seed=1 turns=5 tools=3 tool-latency=2ms tool-effect=none timeout=1s\n"));
+    free(text);
+    options_free(&options);
+
+    char *defaults[] = {"bench", "-turns",       "2",    "-tools",   "1", "-tool-latency",
+                        "0s",    "-tool-effect", "noop", "-timeout", "0"};
+    parse(&options, sizeof(defaults) / sizeof(defaults[0]), defaults);
+    render(&options.campaign, &text);
+    assert_non_null(strstr(text, " seed=1\n"));
+    free(text);
+    options_free(&options);
+}
+
 static void test_help_and_version(void **state)
 {
     static const struct version version = {"1.2.3", "0123456789ab", "gcc 12.2.0", "none"};
@@ -260,14 +310,26 @@ static void test_progress_line(void **state)
     };
     char line[PROGRESS_LINE_BYTES];
     (void)state;
-    progress_format(line, &counted, &now, 250, NULL);
+    progress_format(line, &counted, &now, NS_PER_S, 250, NULL);
     assert_string_equal(line, "2s runs=500/2000 (25%) rate=250/s in-flight=256 errors=2 left=6s");
-    progress_format(line, &timed, &now, 250, NULL);
+    progress_format(line, &timed, &now, NS_PER_S, 250, NULL);
     assert_string_equal(line, "2s runs=500 rate=250/s in-flight=256 errors=2 left=1m28s");
-    progress_format(line, &counted, &now, 0, "draining");
-    assert_string_equal(line, "2s runs=500/2000 (25%) rate=0/s in-flight=256 errors=2 draining");
-    progress_format(line, &huge, &most, 1e18, "draining");
+    progress_format(line, &counted, &now, 10 * NS_PER_MS, 0, "draining");
+    assert_string_equal(line, "2.01s runs=500/2000 (25%) rate=0/s in-flight=256 errors=2 draining");
+    progress_format(line, &huge, &most, NS_PER_S, 1e18, "draining");
     assert_true(strlen(line) < PROGRESS_LINE_BYTES);
+}
+
+/* Lines that follow each other never show the same time. */
+static void test_progress_resolution(void **state)
+{
+    (void)state;
+    assert_int_equal(progress_resolution_ns(NS_PER_S), NS_PER_S);
+    assert_int_equal(progress_resolution_ns(60 * NS_PER_S), NS_PER_S);
+    assert_int_equal(progress_resolution_ns(1500 * NS_PER_MS), 100 * NS_PER_MS);
+    assert_int_equal(progress_resolution_ns(500 * NS_PER_MS), 100 * NS_PER_MS);
+    assert_int_equal(progress_resolution_ns(250 * NS_PER_MS), 10 * NS_PER_MS);
+    assert_int_equal(progress_resolution_ns(1), NS_PER_MS);
 }
 
 int main(void)
@@ -275,7 +337,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_report),   cmocka_unit_test(test_bad_report),
         cmocka_unit_test(test_empty_report),  cmocka_unit_test(test_help_and_version),
-        cmocka_unit_test(test_progress_line),
+        cmocka_unit_test(test_progress_line), cmocka_unit_test(test_progress_resolution),
+        cmocka_unit_test(test_hostile_texts), cmocka_unit_test(test_every_flag_of_a_run_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,6 @@ static void counts_are_read(void **state)
         {"1.5m", 1500000},
         {"1.5k", 1500},
         {".5k", 500},
-        {"2.k", 2000},
         {"3.0", 3},
         {"0.001k", 1},
         {"1.000000000000000000000000", 1}, /* lost digits that are all 0 */
@@ -85,6 +84,7 @@ static void bad_counts_are_refused(void **state)
     (void)state;
 #define MUST "must be a count such as 5000 or 20k, got "
 #define SUFFIX ": only k (thousands) or m (millions) may follow the number"
+#define POINT ": no digit follows the point"
     static const struct bad cases[] = {
         {"", -EINVAL, MUST "\"\": it is empty"},
         {" 5", -EINVAL, MUST "\" 5\""},
@@ -104,6 +104,8 @@ static void bad_counts_are_refused(void **state)
         {"5kk", -EINVAL, MUST "\"5kk\"" SUFFIX},
         {"5k1", -EINVAL, MUST "\"5k1\"" SUFFIX},
         {"1.2.3", -EINVAL, MUST "\"1.2.3\"" SUFFIX},
+        {"1.", -EINVAL, MUST "\"1.\"" POINT},
+        {"1.k", -EINVAL, MUST "\"1.k\"" POINT},
         {"5\n", -EINVAL, MUST "\"5?\"" SUFFIX},
         {"1.5", -EINVAL, MUST "\"1.5\": it is not a whole number"},
         {"1.0001k", -EINVAL, MUST "\"1.0001k\": it is not a whole number"},
@@ -122,6 +124,7 @@ static void bad_counts_are_refused(void **state)
     };
 #undef MUST
 #undef SUFFIX
+#undef POINT
     expect_bad(units_parse_count, cases, COUNT_OF(cases));
 }
 
@@ -144,7 +147,8 @@ static void durations_are_read(void **state)
         {"1h0.5m", HOUR_NS + 30 * NS_PER_S},
         {"1h2m3s4ms5us6ns",
          HOUR_NS + 2 * MINUTE_NS + 3 * NS_PER_S + 4 * NS_PER_MS + 5 * NS_PER_US + 6},
-        {"0.9ns", 0},
+        {"0.0ns", 0},
+        {"1ms0.5ns", NS_PER_MS}, /* finer than 1 ns is cut off, when something is left */
         {"1.9999999999ms", 1999999},
         {"0.333333333333333333333333333h", 1199999999999},
         {"24h", NS_MAX_DURATION},
@@ -184,6 +188,11 @@ static void bad_durations_are_refused(void **state)
         {"1\xb5s", -EINVAL, MUST "\"1?s\": unknown unit \"?s\"" KNOWN}, /* Latin-1, not UTF-8 */
         {"nan", -EINVAL, MUST "\"nan\""},
         {"inf", -EINVAL, MUST "\"inf\""},
+        {"0.9ns", -EINVAL, "must be at least 1ns, got \"0.9ns\""},
+        {"0.0001us", -EINVAL, "must be at least 1ns, got \"0.0001us\""},
+        {"0.5ns0.5ns", -EINVAL, "must be at least 1ns, got \"0.5ns0.5ns\""},
+        {"0.00000000000000000001s", -EINVAL,
+         "must be at least 1ns, got \"0.00000000000000000001s\""},
         {"24h1ns", -ERANGE, "must be at most 24h, got \"24h1ns\""},
         {"25h", -ERANGE, "must be at most 24h, got \"25h\""},
         {"18446744073709551617ns", -ERANGE, "must be at most 24h, got \"18446744073709551617ns\""},
@@ -228,7 +237,10 @@ static void bad_sizes_are_refused(void **state)
         {"2K", -EINVAL, MUST "\"2K\": unknown unit \"K\"" KNOWN},
         {"2KBx", -EINVAL, MUST "\"2KBx\": unknown unit \"KBx\"" KNOWN},
         {"2KB3B", -EINVAL, MUST "\"2KB3B\": something follows the unit"},
-        {"1.B.", -EINVAL, MUST "\"1.B.\": something follows the unit"},
+        {"1.5KB.", -EINVAL, MUST "\"1.5KB.\": something follows the unit"},
+        {"1.B", -EINVAL, MUST "\"1.B\": no digit follows the point"},
+        {"0.9B", -EINVAL, "must be at least 1B, got \"0.9B\""},
+        {"0.0000001KiB", -EINVAL, "must be at least 1B, got \"0.0000001KiB\""},
         {"1.2.3B", -EINVAL, MUST "\"1.2.3B\""},
         {"KB", -EINVAL, MUST "\"KB\""},
         {"8388608.0001GiB", -ERANGE, "must be at most 8388608GiB, got \"8388608.0001GiB\""},

@@ -1,0 +1,171 @@
+/*
+ * report_output: where the formats of a report go, found out before anything starts and written at
+ * its end.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/output.h"
+#include "cmd/report.h"
+
+static const char *path_of(const struct report_format *format, const struct options *options)
+{
+    return *(const char *const *)((const char *)options + format->path_offset);
+}
+
+static bool is_standard_output(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+/* A format on standard output moves the summary to standard error. */
+static int summary_fd(const struct options *options)
+{
+    for (const struct report_format *const *row = report_table; *row != NULL; row++) {
+        const char *path = path_of(*row, options);
+        if (path != NULL && is_standard_output(path))
+            return STDERR_FILENO;
+    }
+    return STDOUT_FILENO;
+}
+
+/* --- before --- */
+
+/* What is written must not be what is read. */
+static int check_lists(const char *flag, const struct output_file *file,
+                       const struct campaign_config *campaign, struct errmsg *why)
+{
+    const struct {
+        const char *flag;
+        const struct dist *dist;
+    } dists[] = {{"latency", &campaign->latency}, {"tool-latency", &campaign->tool_latency}};
+
+    for (size_t i = 0; i < sizeof(dists) / sizeof(dists[0]); i++) {
+        struct stat status;
+        if (dists[i].dist->kind == DIST_FILE &&
+            stat(strchr(dists[i].dist->spec, ':') + 1, &status) == 0 &&
+            output_file_is(file, &status))
+            return errmsg_set(why, -EINVAL, "-%s must not name the list that -%s reads", flag,
+                              dists[i].flag);
+    }
+    return 0;
+}
+
+static int open_output(struct output_file *file, const char *flag, const char *path,
+                       enum output_use use, const struct options *options, struct errmsg *why)
+{
+    struct errmsg reason = {.text = ""};
+    int error = output_file_open(file, path, use, &reason);
+    if (error != 0)
+        return errmsg_set(why, error, "-%s %s", flag, reason.text);
+    return check_lists(flag, file, &options->campaign, why);
+}
+
+static int open_format(struct report_outputs *outputs, struct output_file *file,
+                       const struct report_format *format, const struct options *options,
+                       struct errmsg *why)
+{
+    int error =
+        open_output(file, format->name, path_of(format, options), OUTPUT_REPLACED, options, why);
+    if (error != 0)
+        return error;
+    struct stat status;
+    if (fstat(STDOUT_FILENO, &status) == 0 && output_file_is(file, &status))
+        return errmsg_set(why, -EINVAL,
+                          "-%s must not name what standard output is; for that, write -%s -",
+                          format->name, format->name);
+    if (outputs->ledger.path != NULL && output_file_is_same(file, &outputs->ledger))
+        return errmsg_set(why, -EINVAL, "-%s and -ledger must not name the same file",
+                          format->name);
+    return 0;
+}
+
+static int open_outputs(struct report_outputs *outputs, const struct options *options,
+                        struct errmsg *why)
+{
+    const char *ledger = options->campaign.ledger_path;
+    int error = output_check_stream(STDOUT_FILENO, why);
+    if (error == 0)
+        error = output_check_stream(summary_fd(options), why);
+    if (error == 0 && ledger != NULL)
+        error = open_output(&outputs->ledger, "ledger", ledger, OUTPUT_APPENDED, options, why);
+    for (size_t i = 0; error == 0 && report_table[i] != NULL; i++) {
+        const char *path = path_of(report_table[i], options);
+        assert(i < REPORT_FORMATS_MAX);
+        if (path != NULL && !is_standard_output(path))
+            error = open_format(outputs, &outputs->files[i], report_table[i], options, why);
+    }
+    return error;
+}
+
+int report_outputs_open(struct report_outputs *outputs, const struct options *options,
+                        struct errmsg *why)
+{
+    outputs->ledger = (struct output_file){.fd = -1};
+    for (size_t i = 0; i < REPORT_FORMATS_MAX; i++)
+        outputs->files[i] = (struct output_file){.fd = -1};
+    int error = open_outputs(outputs, options, why);
+    if (error != 0)
+        report_outputs_close(outputs);
+    return error;
+}
+
+void report_outputs_close(struct report_outputs *outputs)
+{
+    output_file_close(&outputs->ledger);
+    for (size_t i = 0; i < REPORT_FORMATS_MAX; i++)
+        output_file_close(&outputs->files[i]);
+}
+
+/* --- after --- */
+
+/* Sends one format to a file, or to a descriptor when that is NULL. */
+static int write_format(const struct report_format *format, const struct report *report,
+                        struct output_file *file, int fd, struct errmsg *why)
+{
+    char *text = NULL;
+    size_t size = 0;
+    int error = report_render(format, report, &text, &size);
+    if (error != 0)
+        return errmsg_set(why, error, "%s report: %s", format->name, strerrordesc_np(-error));
+
+    struct errmsg reason = {.text = ""};
+    if (file != NULL) {
+        error = output_file_write(file, text, size, &reason);
+        if (error != 0)
+            (void)errmsg_set(why, error, "-%s %s", format->name, reason.text);
+    } else {
+        error = output_write(fd, text, size);
+        if (error != 0)
+            (void)errmsg_set(why, error, "%s cannot be written: %s", output_stream_name(fd),
+                             strerrordesc_np(-error));
+    }
+    free(text);
+    return error;
+}
+
+int report_write(struct report *report, struct report_outputs *outputs, struct errmsg *why)
+{
+    bool needs_host = false;
+    for (const struct report_format *const *row = report_table; *row != NULL; row++)
+        needs_host = needs_host || (path_of(*row, report->options) != NULL && (*row)->needs_host);
+    if (needs_host)
+        host_read(&report->host);
+
+    int first_error = write_format(&report_text, report, NULL, summary_fd(report->options), why);
+    for (size_t i = 0; report_table[i] != NULL; i++) {
+        const char *path = path_of(report_table[i], report->options);
+        if (path == NULL)
+            continue;
+        struct output_file *file = is_standard_output(path) ? NULL : &outputs->files[i];
+        struct errmsg reason = {.text = ""};
+        int error = write_format(report_table[i], report, file, STDOUT_FILENO, &reason);
+        if (error != 0 && first_error == 0)
+            first_error = errmsg_set(why, error, "%s", reason.text);
+    }
+    return first_error;
+}

@@ -1,0 +1,103 @@
+"""What all parts of the integration tests use: running bench, and saying what is expected of it."""
+
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SCHEMA = ROOT / "docs" / "bench.run.schema.json"
+BENCH = None  # set by run.py
+LIMIT_S = 60
+HELP = " (see 'bench -help')"
+
+CHECKS = []
+
+
+class Missing(Exception):
+    """A tool of the tests is not there: a skip that everybody sees, a failure in CI."""
+
+
+class NotApplicable(Exception):
+    """This build cannot show it."""
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if k not in ("TERM", "NO_COLOR")}
+    env.update(more)
+    return env
+
+
+def default_signals():
+    """A shell that runs us in the background ignores SIGINT, and what is ignored is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def bench(*arguments, before=lambda: None, **options):
+    def prepare():
+        default_signals()
+        before()
+    options.setdefault("env", environment())
+    options.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([BENCH, *arguments], stderr=subprocess.PIPE, timeout=LIMIT_S,
+                          preexec_fn=prepare, check=False, **options)
+
+
+def start(*arguments, before=default_signals, **options):
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    options.setdefault("env", environment())
+    return subprocess.Popen([BENCH, *arguments], preexec_fn=before, **options)
+
+
+def without_warnings(stderr):
+    """A machine without io_uring says so; that is no failure."""
+    return "".join(line for line in stderr.decode().splitlines(True)
+                   if not line.startswith("bench: warning: loop="))
+
+
+def validate(result):
+    if jsonschema is None:
+        raise Missing("python3-jsonschema is missing")
+    schema = json.loads(SCHEMA.read_text())
+    validator = jsonschema.Draft7Validator(schema)
+    for error in validator.iter_errors(result):
+        raise AssertionError(f"{'/'.join(map(str, error.path))}: {error.message[:200]}")
+    for name, hist in result["latency"].items():
+        uppers = [upper for upper, _ in hist["buckets"]]
+        samples = sum(count for _, count in hist["buckets"])
+        expect(samples == hist["count"], f"{name}: buckets do not add up")
+        expect(uppers == sorted(set(uppers)), f"{name}: buckets are not ascending")
+
+
+def as_somebody():
+    """Options of a process that permissions apply to: root's are those of nobody."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": 65534, "group": 65534, "extra_groups": []}
+
+
+def open_terminal():
+    """Master and slave of a pseudo-terminal, which a chroot may have none of."""
+    try:
+        return pty.openpty()
+    except OSError as error:
+        raise Missing(f"no pseudo-terminal: {error}") from error
