@@ -7,22 +7,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Prints a line a fault in the tree at $1, then `N passed, N failed`, counted in files.
-check() {
-    local root=$1 file faults passed=0 failed=0
-    while IFS= read -r file; do
-        faults=$(cd "$root" && LC_ALL=C awk -v file="$file" "$RULES" "$file")
-        if [[ -z $faults ]]; then
-            passed=$((passed + 1))
-        else
-            failed=$((failed + 1))
-            echo "$faults"
-        fi
-    done < <(cd "$root" &&
-        find cmd engine journal stub_model tests -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
-    echo "$passed passed, $failed failed"
-    ((failed == 0))
-}
+RULE_NAMES=(quotes name root exists direction)
+FILES=(\( -path './cmd/*' -o -path './engine/*' -o -path './journal/*' -o -path './stub_model/*'
+    -o -path './tests/*' \) -name '*.[ch]')
 
 # shellcheck disable=SC2016  # the dollars are awk's
 RULES='
@@ -32,7 +19,6 @@ RULES='
         sub(/\/.*/, "", path)
         return path
     }
-    function fault(text) { print file ":" FNR ": " text }
     BEGIN {
         may["base"] = "base"
         may["loop"] = "loop base"
@@ -51,47 +37,47 @@ RULES='
         sub(/[">].*/, "", target)
         ours = layer_of(target) in may && target ~ /\//
         if (quote == "<") {
-            if (ours) fault("<" target "> is ours: include it in double quotes")
+            if (ours) fault("quotes", "<" target "> is ours: include it in double quotes")
         } else if (quote != "\"") {
-            fault("an include must name its file")
+            fault("name", "an include must name its file")
         } else if (!ours || target ~ /\.\./) {
-            fault("\"" target "\" is not a path from the root")
+            fault("root", "\"" target "\" is not a path from the root")
         } else if ((getline line < target) < 0) {
-            fault("\"" target "\" does not exist")
+            fault("exists", "\"" target "\" does not exist")
         } else {
             close(target)
             if (index(" " may[layer] " ", " " layer_of(target) " ") == 0)
-                fault(layer " must not include " layer_of(target) ": \"" target "\"")
+                fault("direction", layer " must not include " layer_of(target) ": \"" target "\"")
         }
     }'
 
-# A check that cannot fail is worth nothing: a small tree with two good files and each bad include.
-self_test() {
-    local tree expected found
-    tree=$(mktemp -d)
-    mkdir -p "$tree"/{cmd,engine/base,journal,stub_model,tests/lib}
-    touch "$tree"/{cmd,engine,engine/base,journal,stub_model,tests/lib}/a.h "$tree/engine/loop.h"
+# Two good files, and each bad include.
+plant() {
+    mkdir -p cmd engine/base journal stub_model tests/lib
+    touch {cmd,engine,engine/base,journal,stub_model,tests/lib}/a.h engine/loop.h
     printf '%s\n' '#include <stdio.h>' '#include "engine/a.h"' '#  include "engine/base/a.h"' \
-        >"$tree/cmd/good.c"
-    printf '#include "cmd/a.h"\n#include "tests/lib/a.h"\n' >"$tree/tests/good.c"
-    printf '#include "engine/loop.h"\n' >"$tree/engine/base/bad.c"
-    printf '#include "journal/a.h"\n' >"$tree/engine/loop_bad.c"
-    printf '#include "stub_model/a.h"\n#include "engine/a.h"\n' >"$tree/journal/bad.c"
-    printf '#include "journal/a.h"\n' >"$tree/stub_model/bad.c"
-    printf '#include "cmd/a.h"\n#include "tests/lib/a.h"\n' >"$tree/engine/bad.c"
-    printf '#include %s\n' '"a.h"' '"../engine/a.h"' '<engine/a.h>' '"cmd/none.h"' \
-        >"$tree/cmd/bad.c"
-    expected='cmd/bad.c:1: cmd/bad.c:2: cmd/bad.c:3: cmd/bad.c:4: engine/bad.c:1: engine/bad.c:2:'
-    expected+=' engine/base/bad.c:1: engine/loop_bad.c:1: journal/bad.c:1: journal/bad.c:2:'
-    expected+=' stub_model/bad.c:1:'
-    found=$(check "$tree" | cut -d' ' -f1 | sed '$d' | tr '\n' ' ') || true
-    rm -rf "$tree"
-    [[ ${found% } == "$expected" ]] || {
-        echo "check_includes: the self-test expected the faults $expected"
-        echo "check_includes: but found $found"
-        exit 1
-    }
+        >cmd/good.c
+    printf '#include "cmd/a.h"\n#include "tests/lib/a.h"\n' >tests/good.c
+    printf '#include "engine/loop.h"\n' >engine/base/bad.c
+    printf '#include "journal/a.h"\n' >engine/loop_bad.c
+    printf '#include "stub_model/a.h"\n#include "engine/a.h"\n' >journal/bad.c
+    printf '#include "journal/a.h"\n' >stub_model/bad.c
+    printf '#include "cmd/a.h"\n#include "tests/lib/a.h"\n' >engine/bad.c
+    printf '#include %s\n' '"a.h"' '"../engine/a.h"' '<engine/a.h>' '"cmd/none.h"' 'A' >cmd/bad.c
 }
+PLANTED='cmd/bad.c:1: root
+cmd/bad.c:2: root
+cmd/bad.c:3: quotes
+cmd/bad.c:4: exists
+cmd/bad.c:5: name
+engine/bad.c:1: direction
+engine/bad.c:2: direction
+engine/base/bad.c:1: direction
+engine/loop_bad.c:1: direction
+journal/bad.c:1: direction
+journal/bad.c:2: direction
+stub_model/bad.c:1: direction'
 
-self_test
-check "${1:-.}"
+# shellcheck source=scripts/rules.sh
+. scripts/rules.sh
+check_rules "${1:-.}"

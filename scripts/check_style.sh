@@ -6,71 +6,53 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+RULE_NAMES=(columns tabs blanks unfinished header typedef function file)
+FILES=(-name '*.[ch]' -o -name '*.sh' -o -name '*.py' -o -name Makefile -o -path ./.ci/run)
+
 # Columns are characters: bytes that continue a UTF-8 character are taken out before counting.
 # shellcheck disable=SC2016  # the dollars are awk's
 RULES='
-    function fault(text) { print file ":" FNR ": " text }
     BEGIN { c = file ~ /\.[ch]$/; marker = "(TO" "DO|FIX" "ME|X" "XX)" }
     {
         text = $0
         gsub(/[\200-\277]/, "", text)
-        if (length(text) > 100) fault("longer than 100 columns (" length(text) ")")
-        if (text ~ /\t/ && file !~ /^Makefile$/) fault("a tab")
-        if (text ~ /[ \t]$/) fault("blanks at the end of the line")
+        if (length(text) > 100) fault("columns", "longer than 100 columns (" length(text) ")")
+        if (text ~ /\t/ && file !~ /^Makefile$/) fault("tabs", "a tab")
+        if (text ~ /[ \t]$/) fault("blanks", "blanks at the end of the line")
         if (text ~ "(^|[^A-Za-z_])" marker "([^A-Za-z_]|$)")
-            fault("an unfinished thing: file an issue instead")
+            fault("unfinished", "an unfinished thing: file an issue instead")
     }
-    c && FNR == 1 && file ~ /\.h$/ && !/^\/\*/ { fault("a header opens with a comment") }
-    c && /^[ ]*typedef[ ]+struct([^A-Za-z_]|$)/ { fault("no typedef for a struct") }
+    c && FNR == 1 && file ~ /\.h$/ && !/^\/\*/ { fault("header", "a header opens with a comment") }
+    c && /^[ ]*typedef[ ]+struct([^A-Za-z_]|$)/ { fault("typedef", "no typedef for a struct") }
     c && /^\{/ { opened = FNR }
     c && /^\}/ && opened {
-        if (FNR - opened + 1 > 70) fault("a function of " FNR - opened + 1 " lines: 70 at most")
+        if (FNR - opened + 1 > 70)
+            fault("function", "a function of " FNR - opened + 1 " lines: 70 at most")
         opened = 0
     }
-    END { if (c && FNR > 600) fault("a file of " FNR " lines: 600 at most") }'
+    END { if (c && FNR > 600) fault("file", "a file of " FNR " lines: 600 at most") }'
 
-# Prints a line a fault in the tree at $1, then `N passed, N failed`, counted in files.
-check() {
-    local root=$1 file faults passed=0 failed=0
-    while IFS= read -r file; do
-        faults=$(cd "$root" && LC_ALL=C awk -v file="$file" "$RULES" "$file")
-        if [[ -z $faults ]]; then
-            passed=$((passed + 1))
-        else
-            failed=$((failed + 1))
-            echo "$faults"
-        fi
-    done < <(cd "$root" && find . \( -path './build*' -o -path ./.git \) -prune -o -type f \
-        \( -name '*.[ch]' -o -name '*.sh' -o -name '*.py' -o \
-        -name Makefile -o -path ./.ci/run \) -print |
-        sed 's,^\./,,' | LC_ALL=C sort)
-    echo "$passed passed, $failed failed"
-    ((failed == 0))
+# A good file, and one bad file a rule.
+plant() {
+    printf '/* good, with µ */\n%s\n' "// $(printf 'µ%.0s' {1..97})" >good.h
+    printf '%s\n' "// $(printf 'x%.0s' {1..98})" >columns.c
+    printf 'int\ta;\n' >tab.c
+    printf 'int a; \n' >blanks.c
+    printf '// %s: later\n' "TO""DO" >marker.c
+    printf '#pragma once\n' >comment.h
+    printf 'typedef struct a {\n    int b;\n} a;\n' >typedef.c
+    printf 'void f(void)\n{\n%s}\n' "$(printf 'g();\n%.0s' {1..69})"$'\n' >function.c
+    printf 'int a;\n%.0s' {1..601} >lines.c
 }
+PLANTED='blanks.c:1: blanks
+columns.c:1: columns
+comment.h:1: header
+function.c:72: function
+lines.c:601: file
+marker.c:1: unfinished
+tab.c:1: tabs
+typedef.c:1: typedef'
 
-# A check that cannot fail is worth nothing: a good file and one bad file a rule.
-self_test() {
-    local tree expected found
-    tree=$(mktemp -d)
-    printf '/* good, with µ */\n%s\n' "// $(printf 'µ%.0s' {1..97})" >"$tree/good.h"
-    printf '%s\n' "// $(printf 'x%.0s' {1..98})" >"$tree/columns.c"
-    printf 'int\ta;\n' >"$tree/tab.c"
-    printf 'int a; \n' >"$tree/blanks.c"
-    printf '// %s: later\n' "TO""DO" >"$tree/marker.c"
-    printf '#pragma once\n' >"$tree/comment.h"
-    printf 'typedef struct a {\n    int b;\n} a;\n' >"$tree/typedef.c"
-    printf 'void f(void)\n{\n%s}\n' "$(printf 'g();\n%.0s' {1..69})"$'\n' >"$tree/function.c"
-    printf 'int a;\n%.0s' {1..601} >"$tree/lines.c"
-    expected='blanks.c:1: columns.c:1: comment.h:1: function.c:72: lines.c:601: marker.c:1:'
-    expected+=' tab.c:1: typedef.c:1:'
-    found=$(check "$tree" | cut -d' ' -f1 | sed '$d' | tr '\n' ' ') || true
-    rm -rf "$tree"
-    [[ ${found% } == "$expected" ]] || {
-        echo "check_style: the self-test expected the faults $expected"
-        echo "check_style: but found $found"
-        exit 1
-    }
-}
-
-self_test
-check "${1:-.}"
+# shellcheck source=scripts/rules.sh
+. scripts/rules.sh
+check_rules "${1:-.}"

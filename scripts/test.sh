@@ -2,10 +2,11 @@
 # Installs what the tests need, then runs them all, one stage after the other:
 #
 #   shell    shellcheck over the scripts           format   clang-format over the C sources
+#   lint     clang-tidy, cppcheck, shellcheck
 #   gcc      build with -Werror, make check        clang    the same with clang
 #   address  ASan and UBSan, make check            thread   TSan, make check
 #
-#   scripts/test.sh [STAGE…]     these stages instead of all; `lint` is one more, run when named
+#   scripts/test.sh [STAGE…]     these stages instead of all
 #
 # The last line is the total of all: `N passed, N failed, N skipped`. A missing tool is a failure in
 # CI and a visible skip elsewhere. Leaves nothing behind but build*/.
@@ -13,7 +14,7 @@ set -euo pipefail
 exec </dev/null
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-stages=(shell format gcc clang address thread)
+stages=(shell format lint gcc clang address thread)
 (($# == 0)) || stages=("$@")
 JOBS=${JOBS:-$(nproc)}
 export JOBS
@@ -23,26 +24,26 @@ fail() {
     exit 1
 }
 
-# Sets tool and command for stage $1. The gcc stage alone checks the rules of the house and runs
+# Sets tools and command for stage $1. The gcc stage alone checks the rules of the house and runs
 # every seed of the simulation; under a sanitizer a seed takes many times as long.
 prepare() {
     local check=(make -s -j"$JOBS" WERROR=1 check)
     case "$1" in
-    shell) tool=shellcheck command=(shellcheck scripts/*.sh .ci/run) ;;
-    format) tool=clang-format-14 command=(make -s format-check) ;;
-    lint) tool=clang-tidy-14 command=(make -s lint) ;;
-    gcc) tool=gcc command=(env SIM_SEEDS="${SIM_SEEDS:-1000}" "${check[@]}" CC=gcc) ;;
+    shell) tools=(shellcheck) command=(shellcheck scripts/*.sh .ci/run) ;;
+    format) tools=(clang-format-14) command=(make -s format-check) ;;
+    lint) tools=(clang-tidy-14 cppcheck shellcheck) command=(make -s lint) ;;
+    gcc) tools=(gcc) command=(env SIM_SEEDS="${SIM_SEEDS:-1000}" "${check[@]}" CC=gcc) ;;
     clang)
-        tool=clang
+        tools=(clang)
         command=(env SIM_SEEDS="${SIM_SEEDS:-1000}" "${check[@]}" CC=clang HOUSE_TESTS=)
         ;;
     address)
-        tool=clang
+        tools=(clang)
         command=(env SIM_SEEDS="${SIM_SEEDS:-500}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
             "${check[@]}" CC=clang SAN="address,undefined" HOUSE_TESTS=)
         ;;
     thread)
-        tool=gcc
+        tools=(gcc)
         command=(env SIM_SEEDS="${SIM_SEEDS:-200}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
             "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=)
         ;;
@@ -52,12 +53,15 @@ prepare() {
 
 # A stage that prints no total of its own counts as one test.
 run_stage() {
-    local stage=$1 tool command status=0 totals p=0 f=0 s=0 start=$SECONDS
+    local stage=$1 tools command status=0 totals p=0 f=0 s=0 start=$SECONDS missing=() tool
     prepare "$stage"
     echo "test: $stage: ${command[*]}"
-    if ! command -v "$tool" >/dev/null; then
+    for tool in "${tools[@]}"; do
+        command -v "$tool" >/dev/null || missing+=("$tool")
+    done
+    if ((${#missing[@]} > 0)); then
         [[ -n ${CI:-} ]] && f=1 || s=1
-        echo "test: $stage: $tool is missing"
+        echo "test: $stage: missing: ${missing[*]}"
     else
         # The prefix keeps a stage's total from being read as the last line of all.
         "${command[@]}" 2>&1 | tee "$log" | sed -u "s/^/$stage | /" || status=$?
