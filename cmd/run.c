@@ -201,7 +201,7 @@ static bool say_what_failed(const struct report *report, const struct errmsg *jo
         bool is_full = result->runs_by_outcome[OUTCOME_JOURNAL] > 0;
         output_error("%" PRId64 " of %" PRIu64 " runs did not complete; the first: %s%s%s", errors,
                      result->runs_started, result->first_error.text,
-                     is_full ? "; all that a campaign records must fit into " : "",
+                     is_full ? "; with all that it records, the campaign may take " : "",
                      is_full ? units_format_megabytes((int64_t)bound_bytes, bound) : "");
         return true;
     }
@@ -292,10 +292,11 @@ static int check_memory(struct options *options, struct errmsg *why)
     return errmsg_set(
         why, -ENOMEM,
         "%s-concurrency %" PRIu32 " needs about %s of memory, %s may be taken: nine tenths of what"
-        " the %s leaves",
+        " %s%s leaves",
         runs_text, campaign->concurrency,
         units_format_megabytes((int64_t)(needed < INT64_MAX ? needed : INT64_MAX), need_text),
-        units_format_megabytes((int64_t)campaign->memory_bytes_max, available_text), limit_name);
+        units_format_megabytes((int64_t)campaign->memory_bytes_max, available_text),
+        strncmp(limit_name, "RLIMIT", 6) == 0 ? "" : "the ", limit_name);
 }
 
 static int print_and_exit(void (*print)(FILE *out))

@@ -44,7 +44,7 @@ prepare() {
         ;;
     thread)
         tools=(gcc)
-        command=(env SIM_SEEDS="${SIM_SEEDS:-200}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
+        command=(env SIM_SEEDS="${SIM_SEEDS:-100}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
             "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=)
         ;;
     *) fail "no stage '$1': shell, format, lint, gcc, clang, address and thread are" ;;

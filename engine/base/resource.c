@@ -123,14 +123,15 @@ uint64_t resource_peak_rss_bytes(void)
     return read_kilobytes("/proc/self/status", "VmHWM", 0);
 }
 
-/* `used` names what counts against the limit in /proc/self/status. */
+/* `used` names what counts against the limit in /proc/self/status. These limits count addresses, of
+ * which the alignment of chunks to huge pages takes as many again: half of them hold memory. */
 static uint64_t rlimit_available_bytes(int resource, const char *used)
 {
     struct rlimit limit;
     if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
     uint64_t used_bytes = read_kilobytes("/proc/self/status", used, 0);
-    return limit.rlim_cur > used_bytes ? limit.rlim_cur - used_bytes : 0;
+    return limit.rlim_cur > used_bytes ? (limit.rlim_cur - used_bytes) / 2 : 0;
 }
 
 uint64_t resource_memory_available_bytes(const char **limit_name)

@@ -31,9 +31,9 @@ uint64_t resource_cpu_ns(void); /* user + system, all threads, so far */
 uint64_t resource_peak_rss_bytes(void);
 
 /* What the process may still take: the least of MemAvailable and, at every level of its cgroup (v1
- * or v2), limit − usage (page cache that can be reclaimed not counted as used), and what RLIMIT_AS
- * leaves. `limit_name`, unless NULL, says which: "machine", "cgroup", "RLIMIT_AS". UINT64_MAX where
- * nothing is known. */
+ * or v2), limit − usage (page cache that can be reclaimed not counted as used), and half of what
+ * RLIMIT_AS and RLIMIT_DATA leave. `limit_name`, unless NULL, says which: "machine", "cgroup",
+ * "RLIMIT_AS", "RLIMIT_DATA". UINT64_MAX where nothing is known. */
 uint64_t resource_memory_available_bytes(const char **limit_name);
 
 /* The part of that which is the cgroup's, from the text of /proc/self/mountinfo and

@@ -117,7 +117,8 @@ USAGE_ERRORS = [
     (["verify", "-journal", "memory"], "command verify is not built yet"),
     (["-runs", "1000000000000"], re.compile(
         r"-runs 1000000000000 with -concurrency 256 needs about \S+ MB of memory, \S+ MB"
-        r" may be taken: nine tenths of what the (machine|cgroup|RLIMIT_AS) leaves")),
+        r" may be taken: nine tenths of what (the machine|the cgroup|RLIMIT_AS|RLIMIT_DATA)"
+        r" leaves")),
 ]
 
 # Arguments; a pattern that all of standard output matches; exit code 0, nothing on standard error.

@@ -181,6 +181,24 @@ def memory_limit_is_looked_at():
     expect(b"-concurrency 5000000 needs about" in done.stderr, done.stderr)
 
 
+@check
+def little_memory_is_refused_or_enough():
+    """Whatever the limit leaves: a clear refusal that touches nothing, or a good run; no crash."""
+    for kind, name in ((resource.RLIMIT_AS, b"RLIMIT_AS"), (resource.RLIMIT_DATA, b"RLIMIT_DATA")):
+        for megabytes in (36, 48, 64, 96, 128, 256, 512):
+            limit = megabytes << 20
+            with tempfile.TemporaryDirectory() as directory:
+                path = pathlib.Path(directory, "ledger")
+                done = bench("-runs", "1000", "-tool-effect", "ledger", "-ledger", str(path),
+                             before=lambda: resource.setrlimit(kind, (limit, limit)))
+                if b"Sanitizer" in done.stderr:
+                    raise NotApplicable("a sanitizer needs the address space")
+                expect(done.returncode in (0, 2), f"{megabytes} MB: {done.stderr}")
+                if done.returncode == 2:
+                    expect(name in done.stderr, done.stderr)
+                    expect(not path.exists(), "the ledger was touched")
+
+
 def run_case(name, function, *arguments):
     global passed, failed, skipped
     try:
