@@ -181,10 +181,10 @@ void worker_run(struct worker *w, uint64_t start_ns)
     w->filler.kind = &filler_kind;
     sched_ready(&w->sched, &w->filler);
     int error = sched_run(&w->sched);
-    if (error != 0)
+    if (error != 0) {
         (void)errmsg_set(&w->error, error, "the event loop failed: %s", strerrordesc_np(-error));
-    if (error != 0)
         give_up(w);
+    }
     if (w->runs_abandoned > 0)
         w->ended_ns = loop_clock_ns(&w->sched.loop);
     w->allocated_bytes = resource_thread_allocated_bytes() - allocated;
