@@ -35,9 +35,13 @@ int output_check_stream(int fd, struct errmsg *why)
 
 enum { ERROR_TEXT_BYTES = ERRMSG_BYTES + 256 };
 
-static void write_error_line(char text[ERROR_TEXT_BYTES], const char *suffix)
+/* A text that is too long is cut. */
+static void __attribute__((format(printf, 2, 0)))
+write_error_line(const char *suffix, const char *format, va_list arguments)
 {
+    char text[ERROR_TEXT_BYTES] = "";
     char line[ERROR_TEXT_BYTES + 64];
+    (void)vsnprintf(text, sizeof(text), format, arguments);
     errmsg_clean(text);
     int size = snprintf(line, sizeof(line), "bench: %s%s\n", text, suffix);
     if (size > 0)
@@ -47,22 +51,18 @@ static void write_error_line(char text[ERROR_TEXT_BYTES], const char *suffix)
 
 void output_error(const char *format, ...)
 {
-    char text[ERROR_TEXT_BYTES] = "";
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments); /* A text that is too long is cut. */
+    write_error_line("", format, arguments);
     va_end(arguments);
-    write_error_line(text, "");
 }
 
 void output_usage_error(const char *format, ...)
 {
-    char text[ERROR_TEXT_BYTES] = "";
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments); /* A text that is too long is cut. */
+    write_error_line(" (see 'bench -help')", format, arguments);
     va_end(arguments);
-    write_error_line(text, " (see 'bench -help')");
 }
 
 int output_write(int fd, const char *bytes, size_t size)

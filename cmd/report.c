@@ -120,7 +120,7 @@ void report_init(struct report *report, const struct options *options,
     if (result->scheduler_error.text[0] != '\0')
         (void)errmsg_set(&report->reasons[report->reason_count++], 0, "a scheduler gave up: %s",
                          result->scheduler_error.text);
-    if (result->runs_by_outcome[OUTCOME_JOURNAL] > 0)
+    if (result->has_store_failed)
         (void)errmsg_set(&report->reasons[report->reason_count++], 0,
                          "the journal refused records, and no more runs were started");
     if (result->runs_by_outcome[OUTCOME_COMPLETED] == 0)

@@ -55,6 +55,21 @@ static int check_lists(const char *flag, const struct output_file *file,
     return 0;
 }
 
+/* What a file gets must not be written over, or replaced, by what goes to a stream of ours. */
+static int check_streams(const char *flag, const struct output_file *file, struct errmsg *why)
+{
+    static const struct {
+        int fd;
+        const char *name;
+    } streams[] = {{STDOUT_FILENO, "standard output"}, {STDERR_FILENO, "standard error"}};
+    for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+        struct stat status;
+        if (fstat(streams[i].fd, &status) == 0 && output_file_is(file, &status))
+            return errmsg_set(why, -EINVAL, "-%s must not name what %s is", flag, streams[i].name);
+    }
+    return 0;
+}
+
 static int open_output(struct output_file *file, const char *flag, const char *path,
                        enum output_use use, const struct options *options, struct errmsg *why)
 {
@@ -62,6 +77,9 @@ static int open_output(struct output_file *file, const char *flag, const char *p
     int error = output_file_open(file, path, use, &reason);
     if (error != 0)
         return errmsg_set(why, error, "-%s %s", flag, reason.text);
+    error = check_streams(flag, file, why);
+    if (error != 0)
+        return error;
     return check_lists(flag, file, &options->campaign, why);
 }
 
@@ -73,11 +91,6 @@ static int open_format(struct report_outputs *outputs, struct output_file *file,
         open_output(file, format->name, path_of(format, options), OUTPUT_REPLACED, options, why);
     if (error != 0)
         return error;
-    struct stat status;
-    if (fstat(STDOUT_FILENO, &status) == 0 && output_file_is(file, &status))
-        return errmsg_set(why, -EINVAL,
-                          "-%s must not name what standard output is; for that, write -%s -",
-                          format->name, format->name);
     if (outputs->ledger.path != NULL && output_file_is_same(file, &outputs->ledger))
         return errmsg_set(why, -EINVAL, "-%s and -ledger must not name the same file",
                           format->name);

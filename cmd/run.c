@@ -79,8 +79,11 @@ static void choose_signals(struct control *control)
 
 static void handle_signals_directly(const struct control *control)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    (void)sigemptyset(&action.sa_mask);
+    struct sigaction action = {
+        .sa_handler = on_signal,
+        .sa_mask = control->signal_set, /* one at a time: on_signal() reads what it writes */
+        .sa_flags = SA_RESTART,
+    };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (sigismember(&control->signal_set, signals[i]) == 1)
             (void)sigaction(signals[i], &action, NULL); /* It cannot fail for these. */
@@ -191,6 +194,10 @@ static bool say_what_failed(const struct report *report, const struct errmsg *jo
 {
     const struct campaign_result *result = report->result;
     int64_t errors = report->metrics[METRIC_ERRORS].whole;
+    if (result->scheduler_error.text[0] != '\0') {
+        output_error("%s", result->scheduler_error.text);
+        return true;
+    }
     if (journal_error != NULL) {
         output_error("the journal failed: %s", journal_error->text);
         return true;
@@ -198,18 +205,16 @@ static bool say_what_failed(const struct report *report, const struct errmsg *jo
     if (errors > 0) {
         char bound[UNITS_TEXT_BYTES];
         uint64_t bound_bytes = report->options->campaign.memory_bytes_max;
-        bool is_full = result->runs_by_outcome[OUTCOME_JOURNAL] > 0;
+        bool is_full = result->is_journal_full;
         output_error("%" PRId64 " of %" PRIu64 " runs did not complete; the first: %s%s%s", errors,
                      result->runs_started, result->first_error.text,
                      is_full ? "; with all that it records, the campaign may take " : "",
                      is_full ? units_format_megabytes((int64_t)bound_bytes, bound) : "");
         return true;
     }
-    const char *first_error = result->scheduler_error.text[0] != '\0' ? result->scheduler_error.text
-                                                                      : result->first_error.text;
-    if (first_error[0] != '\0')
-        output_error("%s", first_error);
-    return first_error[0] != '\0';
+    if (result->first_error.text[0] != '\0')
+        output_error("%s", result->first_error.text);
+    return result->first_error.text[0] != '\0';
 }
 
 static int finish(struct control *control, const struct options *options,

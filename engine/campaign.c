@@ -163,10 +163,10 @@ static int start_threads(struct campaign *c, struct errmsg *why)
     sigset_t old;
     pthread_attr_t attributes;
     int error = pthread_attr_init(&attributes);
-    if (error == 0)
-        error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
     if (error != 0)
         return errmsg_set(why, -error, "no memory for threads");
+    error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    assert(error == 0); /* a whole number of pages, and above the least */
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t i = 0; i < c->worker_count && error == 0; i++) {
@@ -224,7 +224,7 @@ static void set_up_workers(struct campaign *c)
         w->index = i;
         w->slots = (uint32_t)(slots < in_flight ? slots : in_flight);
         w->slots_warm = (uint32_t)(slots_used < w->slots ? slots_used : w->slots);
-        w->warm_bytes = memory_plan_warm(config, c->worker_count);
+        w->warm_bytes = memory_plan_warm(config);
         w->pool_bytes_max = memory_plan_pools_max(config) / c->worker_count;
         w->shape = (struct run_shape){
             .seed = config->seed,
@@ -246,7 +246,7 @@ static struct campaign *new_campaign(const struct campaign_config *config, struc
         return NULL;
     *c = (struct campaign){.config = config, .waiter = waiter, .ledger_fd = -1};
     load_init(&c->load, config->runs > 0 ? config->runs : UINT64_MAX, UINT64_MAX);
-    c->worker_count = config->threads < config->concurrency ? config->threads : config->concurrency;
+    c->worker_count = memory_plan_workers(config);
     c->workers = calloc(c->worker_count, sizeof(c->workers[0]));
     c->threads = calloc(c->worker_count, sizeof(c->threads[0]));
     if (c->workers == NULL || c->threads == NULL) {
@@ -369,6 +369,8 @@ static void merge_worker(struct campaign_result *result, const struct worker *w)
     result->total_alloc_bytes += w->allocated_bytes;
     if (result->first_error.text[0] == '\0')
         result->first_error = w->env.first_error;
+    result->has_store_failed = result->has_store_failed || w->env.has_store_failed;
+    result->is_journal_full = result->is_journal_full || w->env.is_journal_full;
     if (result->scheduler_error.text[0] == '\0')
         result->scheduler_error = w->error;
 }

@@ -92,8 +92,10 @@ struct campaign_result {
     struct hist *append;   /* append to ack */
     struct hist *lag; /* a sample a turn of a scheduler: its length, or how late its most overdue
         timer was, if that is more */
-    struct hist *overshoot;    /* stub model: delivered later than the sampled latency asked for */
-    struct errmsg first_error; /* of a run or the journal; empty when there was none */
+    struct hist *overshoot; /* stub model: delivered later than the sampled latency asked for */
+    bool has_store_failed;  /* the store refused sound records, and so no more runs were started */
+    bool is_journal_full;   /* that was because it is at its bound */
+    struct errmsg first_error;     /* of a run or the journal; empty when there was none */
     struct errmsg scheduler_error; /* why a thread gave up its runs; empty when none did */
 };
 

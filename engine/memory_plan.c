@@ -15,7 +15,7 @@ enum {
     TURN_RECORD_BYTES = 216,        /* model, of a turn before, without its calls */
     CALL_RECORDS_BYTES = 250,       /* a call in it, attempt and tool */
     TOOL_TASK_BYTES = 256,          /* a call in flight */
-    DEADLINE_BYTES = 48,            /* a slot's, with -timeout */
+    DEADLINE_BYTES = 40,            /* a slot's, with -timeout */
     BEGUN_BYTES = CHUNK_HUGE_BYTES, /* a worker's last chunk; its thread is counted with it */
 };
 
@@ -72,6 +72,11 @@ uint64_t memory_plan_runs_in_flight(const struct campaign_config *config)
     return config->runs > 0 ? least(config->runs, config->concurrency) : config->concurrency;
 }
 
+uint32_t memory_plan_workers(const struct campaign_config *config)
+{
+    return config->threads < config->concurrency ? config->threads : config->concurrency;
+}
+
 struct memory_plan memory_plan_make(const struct campaign_config *config)
 {
     uint64_t in_flight = memory_plan_runs_in_flight(config);
@@ -79,7 +84,7 @@ struct memory_plan memory_plan_make(const struct campaign_config *config)
     uint64_t slot = sizeof(struct run) + (config->timeout_ns > 0 ? DEADLINE_BYTES : 0);
     uint64_t tools = config->turns > 1 ? (uint64_t)config->tools * TOOL_TASK_BYTES : 0;
     return (struct memory_plan){
-        .fixed = PROCESS_BYTES + config->threads * THREAD_BYTES + in_flight * slot,
+        .fixed = PROCESS_BYTES + memory_plan_workers(config) * THREAD_BYTES + in_flight * slot,
         .histories = in_flight * (history_bytes(config) + tools),
         .records = multiply(runs, recorded_bytes(config)),
     };
@@ -93,7 +98,7 @@ uint64_t memory_plan_total(const struct memory_plan *plan)
 /* What is left once the process, its threads and slots have theirs. */
 static uint64_t left_bytes(const struct campaign_config *config, const struct memory_plan *plan)
 {
-    return config->memory_bytes_max - least(plan->fixed, config->memory_bytes_max / 2);
+    return config->memory_bytes_max - least(plan->fixed, config->memory_bytes_max);
 }
 
 /* The payloads' part of what is left: what was planned, and less only where that leaves the records
@@ -107,21 +112,21 @@ static uint64_t histories_max(const struct campaign_config *config, const struct
 uint64_t memory_plan_pools_max(const struct campaign_config *config)
 {
     struct memory_plan plan = memory_plan_make(config);
-    return histories_max(config, &plan) + (uint64_t)config->threads * BEGUN_BYTES;
+    return histories_max(config, &plan) + (uint64_t)memory_plan_workers(config) * BEGUN_BYTES;
 }
 
 uint64_t memory_plan_journal_max(const struct campaign_config *config)
 {
     struct memory_plan plan = memory_plan_make(config);
     return left_bytes(config, &plan) - histories_max(config, &plan) +
-           (uint64_t)config->threads * BEGUN_BYTES;
+           (uint64_t)memory_plan_workers(config) * BEGUN_BYTES;
 }
 
-uint64_t memory_plan_warm(const struct campaign_config *config, uint32_t workers)
+uint64_t memory_plan_warm(const struct campaign_config *config)
 {
     struct memory_plan plan = memory_plan_make(config);
     uint64_t history = memory_plan_runs_in_flight(config) * history_bytes(config);
     uint64_t bytes = least(add(plan.records, history), config->memory_bytes_max);
-    bytes = least(bytes, WARM_BYTES_MAX) / workers;
+    bytes = least(bytes, WARM_BYTES_MAX) / memory_plan_workers(config);
     return bytes + least(bytes, WARM_SPARE_BYTES_MAX) + WARM_FIXED_BYTES;
 }

@@ -29,9 +29,12 @@ uint64_t memory_plan_pools_max(const struct campaign_config *config);
 uint64_t memory_plan_journal_max(const struct campaign_config *config);
 
 /* What one of the workers is to bring in before the clock starts. */
-uint64_t memory_plan_warm(const struct campaign_config *config, uint32_t workers);
+uint64_t memory_plan_warm(const struct campaign_config *config);
 
-/* How many runs there can be at once, and how many of them one of the workers can come to hold. */
+/* How many threads are of use: never more than there are slots. */
+uint32_t memory_plan_workers(const struct campaign_config *config);
+
+/* How many runs there can be at once. */
 uint64_t memory_plan_runs_in_flight(const struct campaign_config *config);
 
 #endif

@@ -259,17 +259,19 @@ static void on_record_done(struct journal_append *append, int result)
         return;
     }
     /* What is between the ack and now, the run has waited for its scheduler. */
-    uint64_t append_ns = journal_settled_ns(run->env->journal) - run->since_ns;
+    uint64_t append_ns = time_until(journal_settled_ns(run->env->journal), run->since_ns);
     run->time.journal_ns += append_ns;
-    hist_record(run->env->append, append_ns);
     run->since_ns = now_ns;
     if (result != JOURNAL_ACKED) {
         /* These three are about this record; anything else is about the store. */
         if (result != JOURNAL_CONFLICT && result != JOURNAL_GAP && result != JOURNAL_TOO_LARGE)
             run->env->has_store_failed = true;
+        if (result == JOURNAL_FULL)
+            run->env->is_journal_full = true;
         fail(run, OUTCOME_JOURNAL, journal_strerror(result), now_ns);
         return;
     }
+    hist_record(run->env->append, append_ns);
     append->seq++;
     struct errmsg failure;
     const char *reason = keep_record(run, &failure);

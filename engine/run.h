@@ -52,6 +52,7 @@ struct run_env {
     size_t scratch_bytes;
     struct hist *append;   /* append to ack */
     bool has_store_failed; /* it has refused a record that there was nothing wrong with */
+    bool is_journal_full;  /* since it is at its bound */
     uint64_t model_calls;
     uint64_t tool_calls;       /* that have happened */
     struct errmsg first_error; /* why the first run that did not complete did not */

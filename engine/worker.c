@@ -14,9 +14,9 @@
  */
 struct slot_deadline {
     struct timer timer;
-    struct worker *worker;
     struct run *run;
 };
+static_assert(sizeof(struct slot_deadline) == 40, "what memory_plan.c counts for it");
 
 static struct worker *worker_of(struct run_env *env)
 {

@@ -139,7 +139,8 @@ void journal_flush(struct journal_writer *writer);
 unsigned journal_deliver(struct journal_writer *writer);
 
 /* When the batch was settled whose callbacks journal_deliver() is firing: the time of the ack,
- * which the callback may come after. */
+ * which the callback may come after. Of an earlier batch for an append that was refused before it
+ * was in one. */
 uint64_t journal_settled_ns(const struct journal_writer *writer);
 
 /* Whether appends await their callback. */

@@ -57,8 +57,9 @@ def bench(*arguments, before=lambda: None, **options):
         before()
     options.setdefault("env", environment())
     options.setdefault("stdout", subprocess.PIPE)
-    return subprocess.run([BENCH, *arguments], stderr=subprocess.PIPE, timeout=LIMIT_S,
-                          preexec_fn=prepare, check=False, **options)
+    options.setdefault("stderr", subprocess.PIPE)
+    return subprocess.run([BENCH, *arguments], timeout=LIMIT_S, preexec_fn=prepare, check=False,
+                          **options)
 
 
 def start(*arguments, before=default_signals, **options):

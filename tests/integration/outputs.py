@@ -287,15 +287,24 @@ def output_must_not_be_an_input():
 
 
 @check
-def output_must_not_be_standard_output():
+def output_must_not_be_a_standard_stream():
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, "f")
-        message = "-json must not name what standard output is; for that, write -json -"
-        with open(path, "w") as file:
-            done = bench("-runs", "20", "-json", str(path), stdout=file)
-        expect(done.returncode == 2, f"exit code {done.returncode}")
-        expect(done.stderr.decode() == f"bench: {message}{HELP}\n", done.stderr)
-        expect(path.read_text() == "", "it was written")
+        message = "-json must not name what standard output is"
+        for output in (["-json", str(path)], [*LEDGER, str(path)]):
+            flag = output[-2]
+            with open(path, "w") as file:
+                done = bench("-runs", "20", *output, stdout=file)
+            message = f"{flag} must not name what standard output is"
+            expect(done.returncode == 2, f"exit code {done.returncode}")
+            expect(done.stderr.decode() == f"bench: {message}{HELP}\n", done.stderr)
+            expect(path.read_text() == "", "it was written")
+            with open(path, "w") as file:
+                done = bench("-runs", "20", *output, stderr=file)
+            message = f"{flag} must not name what standard error is"
+            expect(done.returncode == 2, f"exit code {done.returncode}")
+            expect(path.read_text() == f"bench: {message}{HELP}\n", path.read_text())
+        message = "-json must not name what standard output is"
         expect_refused(bench("-runs", "20", "-json", "/dev/stdout"), message)
         with open("/dev/null", "w") as null:
             done = bench("-runs", "20", "-json", "/dev/null", stdout=null)

@@ -71,6 +71,7 @@ def signals_at_once_are_one():
     """timeout(1) signals its child, and then the whole group, its child once more."""
     interrupt([signal.SIGTERM, signal.SIGTERM], 143, "-latency", "100ms", pause_s=0)
     interrupt([signal.SIGTERM] * 5, 143, "-latency", "100ms", pause_s=0.005)
+    interrupt([signal.SIGINT, signal.SIGTERM], 130, "-latency", "100ms", pause_s=0)
 
 
 @check

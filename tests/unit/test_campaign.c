@@ -410,6 +410,10 @@ static void the_estimate_grows_with_what_is_asked_for(void **state)
     assert_true(campaign_memory_estimate_bytes(&config) > base);
     config.turns = 3;
     assert_true(campaign_memory_estimate_bytes(&config) > base);
+    config = config_of(1000, 1, 1);
+    base = campaign_memory_estimate_bytes(&config);
+    config.threads = 256; /* of which one is of use */
+    assert_int_equal(campaign_memory_estimate_bytes(&config), base);
     config = config_of(UINT64_MAX / 2, 100, 2);
     assert_int_equal(campaign_memory_estimate_bytes(&config),
                      UINT64_MAX); /* it cannot be counted */

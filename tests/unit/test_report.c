@@ -78,6 +78,7 @@ static struct campaign_result new_bad_result(void)
     result.runs_by_outcome[OUTCOME_FAILED] = 3;
     result.runs_by_outcome[OUTCOME_TIMEOUT] = 2;
     result.runs_by_outcome[OUTCOME_JOURNAL] = 1;
+    result.has_store_failed = true;
     result.runs_abandoned = 12;
     result.records = 200;
     result.heap_delta_bytes = -1250000;
