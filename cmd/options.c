@@ -32,7 +32,7 @@ static const struct flag flags[] = {
     {"loop", "NAME", FLAG_LOAD, flags_parse_loop, TARGET(campaign.loop_name), 0, 0,
      "auto, io_uring or epoll (auto)"},
     {"seed", "N", FLAG_LOAD, flags_parse_seed, TARGET(campaign.seed), 0, 0,
-     "of everything random (1)"},
+     "the seed of everything random (1)"},
     {"timeout", "D", FLAG_LOAD, flags_parse_duration, TARGET(campaign.timeout_ns), 0,
      NS_MAX_DURATION, "fail a run that takes longer; 0: none (0)"},
     {"latency", "DIST", FLAG_AGENT, flags_parse_dist, TARGET(campaign.latency), 0, 0,

@@ -296,12 +296,12 @@ static int check_memory(struct options *options, struct errmsg *why)
         (void)snprintf(runs_text, sizeof(runs_text), "-runs %" PRIu64 " with ", campaign->runs);
     return errmsg_set(
         why, -ENOMEM,
-        "%s-concurrency %" PRIu32 " needs about %s of memory, %s may be taken: nine tenths of what"
+        "%s-concurrency %" PRIu32 " needs about %s of memory, %s may be taken: nine tenths of"
         " %s%s leaves",
         runs_text, campaign->concurrency,
         units_format_megabytes((int64_t)(needed < INT64_MAX ? needed : INT64_MAX), need_text),
         units_format_megabytes((int64_t)campaign->memory_bytes_max, available_text),
-        strncmp(limit_name, "RLIMIT", 6) == 0 ? "" : "the ", limit_name);
+        strncmp(limit_name, "RLIMIT", 6) == 0 ? "half of what " : "what the ", limit_name);
 }
 
 static int print_and_exit(void (*print)(FILE *out))

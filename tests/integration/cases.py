@@ -117,7 +117,7 @@ USAGE_ERRORS = [
     (["verify", "-journal", "memory"], "command verify is not built yet"),
     (["-runs", "1000000000000"], re.compile(
         r"-runs 1000000000000 with -concurrency 256 needs about \S+ MB of memory, \S+ MB"
-        r" may be taken: nine tenths of what (the machine|the cgroup|RLIMIT_AS|RLIMIT_DATA)"
+        r" may be taken: nine tenths of (what the (machine|cgroup)|half of what RLIMIT_(AS|DATA))"
         r" leaves")),
 ]
 
