@@ -225,10 +225,6 @@ static int finish(struct control *control, const struct options *options,
     int journal_result = campaign_finish(control->campaign, &result, &journal_reason);
     const struct errmsg *journal_error = journal_result == 0 ? NULL : &journal_reason;
     int stopped_by = stop_signal;
-    if (result.response == NULL) {
-        output_error("%s", journal_reason.text);
-        return EXIT_CODE_FAILED;
-    }
     if (result.loop_fallback != NULL && !options->is_quiet)
         output_error("warning: loop=%s: %s", result.loop_name, result.loop_fallback);
 

@@ -214,6 +214,8 @@ static void set_up_workers(struct campaign *c)
     const struct campaign_config *config = c->config;
     uint64_t in_flight = memory_plan_runs_in_flight(config);
     uint64_t slots_used = (in_flight + c->worker_count - 1) / c->worker_count;
+    uint64_t warm_bytes = memory_plan_warm(config);
+    uint64_t pool_bytes_max = memory_plan_pools_max(config) / c->worker_count;
     for (uint32_t i = 0; i < c->worker_count; i++) {
         struct worker *w = &c->workers[i];
         uint64_t slots =
@@ -224,8 +226,8 @@ static void set_up_workers(struct campaign *c)
         w->index = i;
         w->slots = (uint32_t)(slots < in_flight ? slots : in_flight);
         w->slots_warm = (uint32_t)(slots_used < w->slots ? slots_used : w->slots);
-        w->warm_bytes = memory_plan_warm(config);
-        w->pool_bytes_max = memory_plan_pools_max(config) / c->worker_count;
+        w->warm_bytes = warm_bytes;
+        w->pool_bytes_max = pool_bytes_max;
         w->shape = (struct run_shape){
             .seed = config->seed,
             .timeout_ns = config->timeout_ns,

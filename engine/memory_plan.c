@@ -9,7 +9,6 @@ enum {
     INPUT_BYTES = 60,               /* the user's message */
     REPLY_BYTES = 75,               /* an assistant's message, without its calls */
     CALL_BYTES = 125,               /* a call in it, and the message with its result */
-    HISTORY_BYTES_MIN = 256,        /* the smallest block of a history */
     RUN_RECORDS_BYTES = 263,        /* begin, end, index */
     FINAL_RECORD_BYTES = 300,       /* model, of the last turn */
     TURN_RECORD_BYTES = 216,        /* model, of a turn before, without its calls */

@@ -9,10 +9,6 @@
 #include "engine/agent.h"
 #include "journal/journal.h"
 
-enum {
-    HISTORY_BYTES_MIN = 256, /* a default run's messages up to its last request fit */
-};
-
 #define REQUEST_HEAD                                                                               \
     "{\"model\":\"stub\",\"messages\":["                                                           \
     "{\"role\":\"system\",\"content\":\"You look up orders.\"}"

@@ -26,6 +26,10 @@
 #include "engine/base/json_write.h"
 #include "engine/base/pool.h"
 
+/* The first block of a history, which doubles as it grows: a default run's messages up to its last
+ * request fit. */
+enum { HISTORY_BYTES_MIN = 256 };
+
 struct history {
     char *bytes;
     uint32_t size;

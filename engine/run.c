@@ -102,13 +102,14 @@ static size_t write_input(const struct run *run, char text[INPUT_BYTES_MAX])
 
 /* --- records --- */
 
-static struct tool_task *find_tool(struct run *run, uint32_t call)
+/* The link that holds the tool call that the record on its way is about. */
+static struct tool_task **recorded_tool(struct run *run)
 {
-    struct tool_task *task = run->tools;
-    while (task != NULL && task->call != call)
-        task = task->next;
-    assert(task != NULL);
-    return task;
+    struct tool_task **link = &run->tools;
+    while (*link != NULL && (*link)->call != run->record_call)
+        link = &(*link)->next;
+    assert(*link != NULL);
+    return link;
 }
 
 static struct json_writer compose_begin(struct run *run)
@@ -144,7 +145,7 @@ static struct json_writer compose_model(struct run *run)
 
 static struct json_writer compose_attempt(struct run *run)
 {
-    const struct tool_task *task = find_tool(run, run->record_call);
+    const struct tool_task *task = *recorded_tool(run);
     struct json_span name = message_call_name(&run->history, &task->message);
     struct json_span arguments = message_call_arguments(&run->history, &task->message);
     struct json_writer w =
@@ -155,7 +156,7 @@ static struct json_writer compose_attempt(struct run *run)
 
 static struct json_writer compose_tool(struct run *run)
 {
-    const struct tool_task *task = find_tool(run, run->record_call);
+    const struct tool_task *task = *recorded_tool(run);
     const struct tool_result *result = &task->result;
     struct json_writer w = scratch_writer(run->env, record_bytes_max(result->size));
     record_write_tool(&w, task->call_id, result->text, result->size, result->is_error);
@@ -210,9 +211,7 @@ static void append_record(struct run *run, uint64_t now_ns)
 static const char *keep_result(struct run *run, struct errmsg *failure)
 {
     struct run_env *env = run->env;
-    struct tool_task **link = &run->tools;
-    while ((*link)->call != run->record_call)
-        link = &(*link)->next;
+    struct tool_task **link = recorded_tool(run);
     struct tool_task *task = *link;
     *link = task->next;
     const char *reason = NULL;

@@ -3,15 +3,14 @@
  * model, and as many slots as it may have runs in flight. A run stays with the worker that started
  * it.
  *
- * Life: worker_start() begins the thread, which opens everything and then waits at the gate; when
- * all have opened, the campaign opens the gate. Threading: worker_run() and what it calls are the
- * worker's thread; the atomics are for the controlling thread to read and write. Ownership: the
+ * Life: the campaign fills in what stands before `sched`; worker_open() → worker_run() → read back
+ * → worker_close(). Threading: opened, run and read back on the worker's thread, closed by whoever
+ * has joined it; the atomics are for the controlling thread to read and write. Ownership: the
  * campaign's. Units: ns.
  */
 #ifndef BENCH_WORKER_H
 #define BENCH_WORKER_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +28,7 @@ struct worker_readback {
     uint64_t ends; /* runs that have an end record */
 };
 
-/* For the controlling thread to look at while the worker writes; relaxed. */
+/* For the controlling thread to look at while the worker writes. */
 struct worker_progress {
     _Atomic uint64_t runs_started;
     _Atomic uint64_t runs_ended;
