@@ -17,7 +17,7 @@ CLANG_TIDY ?= clang-tidy-14
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 # jemalloc and the sanitizers both want to be malloc.
-PACKAGES := liburing jansson libxxhash $(if $(SAN),,jemalloc)
+PACKAGES := liburing jansson libxxhash sqlite3 libpq $(if $(SAN),,jemalloc)
 TEST_PACKAGES := cmocka
 
 missing = $(shell for p in $(1); do $(PKG_CONFIG) --exists $$p 2>/dev/null || echo $$p; done)
@@ -113,23 +113,37 @@ $(REPLAYS): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 
 tests: $(BUILD)/bench $(TESTS) $(REPLAYS)
 
+# What a store does without an engine above it: make perf holds bench against these.
+BARE := $(BUILD)/tests/perf/bare_sqlite $(BUILD)/tests/perf/bare_postgres
+$(BUILD)/tests/perf/bare_sqlite: $(call objects,tests/perf/bare_sqlite.c)
+$(BUILD)/tests/perf/bare_postgres: $(call objects,tests/perf/bare_postgres.c \
+	tests/perf/bare_postgres_rows.c)
+$(BARE):
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(if $(LTO),-fno-lto) -o $@ $^ $(LIBS)
+
 # Older sanitizers do not start where the kernel randomises addresses as widely as it does today.
 RUN_TESTS := $(if $(SAN),$(shell setarch -R true 2>/dev/null && echo setarch -R)) \
 	scripts/run_tests.sh
-HOUSE_TESTS := scripts/check_includes.sh scripts/check_style.sh
+# What one stage of scripts/test.sh is enough for: the rules of the house; waiting for servers.
+HOUSE_TESTS := scripts/check_includes.sh scripts/check_style.sh \
+	"$(PYTHON) tests/integration/run_faults.py $(BUILD)/bench"
 SCRIPT_TESTS := $(patsubst %,"$(PYTHON) % $(BUILD)/bench",$(wildcard tests/*/run.py))
 REPLAY_TESTS := $(foreach n,$(FUZZ_NAMES),"$(BUILD)/tests/fuzz/replay_$n tests/fuzz/corpus/$n")
 check: export SKIPPED ?= $(if $(MISSING_TEST),unit and simulation tests: $(MISSING_TEST) is missing)
 check: export UBSAN_OPTIONS ?= print_stacktrace=1
 check: export TSAN_OPTIONS ?= second_deadlock_stack=1
 check: tests
-	@$(RUN_TESTS) $(HOUSE_TESTS) $(TESTS) $(REPLAY_TESTS) $(SCRIPT_TESTS)
+	@scripts/with_postgres.sh "$(PYTHON)" $(RUN_TESTS) \
+		$(HOUSE_TESTS) $(TESTS) $(REPLAY_TESTS) $(SCRIPT_TESTS)
 
 run: all
 	$(BUILD)/bench -runs 20000 -concurrency 5000 -latency 50ms
 
-perf: all
+perf: all $(BARE)
 	$(PYTHON) scripts/perf.py $(BUILD)/bench
+	$(PYTHON) scripts/perf_stores.py $(BUILD)/bench
 
 format:
 	$(CLANG_FORMAT) -i $(ALL_SOURCES) $(ALL_HEADERS)

@@ -7,12 +7,17 @@
 #ifndef BENCH_COMMAND_H
 #define BENCH_COMMAND_H
 
+#include <stdio.h>
+
+#include "cmd/options.h"
+
 /* Exit codes: scripts depend on them, append-only. */
 enum {
     EXIT_CODE_GOOD = 0,
     EXIT_CODE_FAILED = 1,        /* a run, the journal or an output failed */
     EXIT_CODE_USAGE = 2,         /* or more than the machine has: nothing was touched */
     EXIT_CODE_INVALID = 4,       /* nothing failed, but the measurement is not valid */
+    EXIT_CODE_SLO = 99,          /* an objective was missed */
     EXIT_CODE_SIGNAL_BASE = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
 };
 
@@ -24,6 +29,17 @@ struct command {
 };
 
 extern const struct command command_run;
+extern const struct command command_resume;
+extern const struct command command_verify;
 extern const struct command command_help; /* prints the help of run */
+
+/* Reads the flags of a subcommand and goes on with `go`, unless they are wrong or ask for help or
+ * the version. Returns the exit code. */
+int command_with_options(enum options_command command, int argc, char **argv,
+                         int (*go)(struct options *options));
+
+/* Prints to standard output, all or nothing. Returns the exit code. */
+int command_print(void (*print)(FILE *out, const void *what), const void *what);
+int command_help_of(enum options_command command);
 
 #endif

@@ -1,9 +1,11 @@
 /* flags: see flags.h. */
 #include "cmd/flags.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/units.h"
@@ -43,21 +45,21 @@ int flags_parse_count32(const struct flag *flag, const char *text, struct option
     return error;
 }
 
-/* A seed is an identity, not a quantity: all 64 bits, digits only. */
-int flags_parse_seed(const struct flag *flag, const char *text, struct options *options,
-                     struct errmsg *why)
+int flags_parse_id(const struct flag *flag, const char *text, struct options *options,
+                   struct errmsg *why)
 {
-    uint64_t seed = 0;
+    uint64_t id = 0;
     bool is_valid = text[0] != '\0';
     for (const char *c = text; *c != '\0' && is_valid; c++) {
         uint64_t digit = (uint64_t)(unsigned char)*c - '0';
-        is_valid = digit <= 9 && !__builtin_mul_overflow(seed, UINT64_C(10), &seed) &&
-                   !__builtin_add_overflow(seed, digit, &seed);
+        is_valid = digit <= 9 && !__builtin_mul_overflow(id, UINT64_C(10), &id) &&
+                   !__builtin_add_overflow(id, digit, &id);
     }
-    if (!is_valid)
-        return errmsg_set(why, -EINVAL, "must be a whole number from 0 to %" PRIu64 ", got \"%s\"",
-                          UINT64_MAX, text);
-    *(uint64_t *)target(flag, options) = seed;
+    if (!is_valid || id < flag->min || id > flag->max)
+        return errmsg_set(why, -EINVAL,
+                          "must be a whole number from %" PRIu64 " to %" PRIu64 ", got \"%s\"",
+                          flag->min, flag->max, text);
+    *(uint64_t *)target(flag, options) = id;
     return 0;
 }
 
@@ -76,17 +78,42 @@ int flags_parse_duration(const struct flag *flag, const char *text, struct optio
     return 0;
 }
 
-int flags_parse_dist(const struct flag *flag, const char *text, struct options *options,
+int flags_parse_rate(const struct flag *flag, const char *text, struct options *options,
                      struct errmsg *why)
 {
+    return units_parse_rate(text, target(flag, options), why);
+}
+
+int flags_parse_stages(const struct flag *flag, const char *text, struct options *options,
+                       struct errmsg *why)
+{
+    (void)flag;
+    return arrival_parse_stages(&options->campaign.arrival, text, why);
+}
+
+static int parse_dist(const struct flag *flag, const char *text, enum dist_unit unit,
+                      struct options *options, struct errmsg *why)
+{
     struct dist parsed;
-    int error = dist_parse(&parsed, text, DIST_DURATION, why);
+    int error = dist_parse(&parsed, text, unit, why);
     if (error != 0)
         return error;
     struct dist *dist = target(flag, options);
     dist_free(dist);
     *dist = parsed;
     return 0;
+}
+
+int flags_parse_dist(const struct flag *flag, const char *text, struct options *options,
+                     struct errmsg *why)
+{
+    return parse_dist(flag, text, DIST_DURATION, options, why);
+}
+
+int flags_parse_dist_bytes(const struct flag *flag, const char *text, struct options *options,
+                           struct errmsg *why)
+{
+    return parse_dist(flag, text, DIST_BYTES, options, why);
 }
 
 int flags_parse_text(const struct flag *flag, const char *text, struct options *options,
@@ -96,6 +123,17 @@ int flags_parse_text(const struct flag *flag, const char *text, struct options *
         return errmsg_set(why, -EINVAL, "must not be empty");
     *(const char **)target(flag, options) = text;
     return 0;
+}
+
+int flags_parse_slo(const struct flag *flag, const char *text, struct options *options,
+                    struct errmsg *why)
+{
+    (void)flag;
+    if (options->slo_count == SLOS_MAX)
+        return errmsg_set(why, -ERANGE, "must be given at most %d times", SLOS_MAX);
+    int error = slo_parse(&options->slos[options->slo_count], text, why);
+    options->slo_count += error == 0;
+    return error;
 }
 
 int flags_parse_loop(const struct flag *flag, const char *text, struct options *options,
@@ -110,32 +148,87 @@ int flags_parse_loop(const struct flag *flag, const char *text, struct options *
     return 0;
 }
 
-int flags_parse_durability(const struct flag *flag, const char *text, struct options *options,
-                           struct errmsg *why)
+/* --- names: what an enum's values are called, here and in the report --- */
+
+static const char *name_of_durability(unsigned value)
 {
-    static const enum durability levels[] = {DURABILITY_NONE, DURABILITY_PROCESS, DURABILITY_POWER};
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-        if (strcmp(text, durability_name(levels[i])) == 0) {
-            *(enum durability *)target(flag, options) = levels[i];
-            return 0;
-        }
-    }
-    return errmsg_set(why, -EINVAL, "must be power, process or none, got \"%s\"", text);
+    return durability_name((enum durability)value);
 }
 
-int flags_parse_effect(const struct flag *flag, const char *text, struct options *options,
-                       struct errmsg *why)
+static const char *name_of_effect(unsigned value)
 {
-    static const enum tool_effect effects[] = {TOOL_EFFECT_NONE, TOOL_EFFECT_NOOP,
-                                               TOOL_EFFECT_LEDGER};
-    for (size_t i = 0; i < sizeof(effects) / sizeof(effects[0]); i++) {
-        if (strcmp(text, tool_effect_name(effects[i])) == 0) {
-            *(enum tool_effect *)target(flag, options) = effects[i];
+    return tool_effect_name((enum tool_effect)value);
+}
+
+static const char *name_of_run_id(unsigned value)
+{
+    return run_key_name((enum run_key_kind)value);
+}
+
+static const char *name_of_history(unsigned value)
+{
+    return history_mode_name((enum history_mode)value);
+}
+
+static const char *name_of_retry(unsigned value)
+{
+    return options_retry_name((enum agent_retry)value);
+}
+
+static const char *name_of_arrival(unsigned value)
+{
+    return arrival_process_name((enum arrival_process)value);
+}
+
+const struct flag_names flags_durability_names = {name_of_durability, DURABILITY_NONE, 3};
+const struct flag_names flags_effect_names = {name_of_effect, TOOL_EFFECT_NONE, 3};
+const struct flag_names flags_run_id_names = {name_of_run_id, RUN_KEY_SEQ, RUN_KEY_COUNT};
+const struct flag_names flags_history_names = {name_of_history, HISTORY_DELTA, 2};
+const struct flag_names flags_retry_names = {name_of_retry, AGENT_RETRY_HALT, 2};
+const struct flag_names flags_arrival_names = {name_of_arrival, ARRIVAL_CONSTANT, 2};
+
+static_assert(sizeof(enum durability) == sizeof(unsigned) &&
+                  sizeof(enum tool_effect) == sizeof(unsigned) &&
+                  sizeof(enum run_key_kind) == sizeof(unsigned) &&
+                  sizeof(enum history_mode) == sizeof(unsigned) &&
+                  sizeof(enum agent_retry) == sizeof(unsigned) &&
+                  sizeof(enum arrival_process) == sizeof(unsigned),
+              "flags_parse_name() writes one like the other");
+
+/* "none, noop or ledger" */
+static void list_names(const struct flag_names *names, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < names->count; i++) {
+        const char *separator = i == 0 ? "" : i + 1 < names->count ? ", " : " or ";
+        int size = snprintf(text + used, bytes - used, "%s%s", separator,
+                            names->name_of(names->first + i));
+        used += (size_t)size;
+        assert(used < bytes); /* constant texts */
+    }
+}
+
+int flags_parse_name(const struct flag *flag, const char *text, struct options *options,
+                     struct errmsg *why)
+{
+    const struct flag_names *names = flag->names;
+    char known[128];
+    for (unsigned i = 0; i < names->count; i++) {
+        unsigned value = names->first + i;
+        if (strcmp(text, names->name_of(value)) == 0) {
+            memcpy(target(flag, options), &value, sizeof(value));
             return 0;
         }
     }
-    return errmsg_set(why, -EINVAL, "must be none, noop or ledger, got \"%s\"", text);
+    list_names(names, known, sizeof(known));
+    for (unsigned i = 0; i < names->count; i++)
+        if (strcasecmp(text, names->name_of(names->first + i)) == 0)
+            return errmsg_set(why, -EINVAL, "must be %s, in small letters, got \"%s\"", known,
+                              text);
+    return errmsg_set(why, -EINVAL, "must be %s, got \"%s\"", known, text);
 }
+
+/* --- flags without a value --- */
 
 int flags_parse_switch(const struct flag *flag, const char *text, struct options *options,
                        struct errmsg *why)
@@ -209,7 +302,19 @@ const struct flag *flags_find_nearest(const struct flag *flags, size_t count, co
     return nearest;
 }
 
-void flags_write_help(const struct flag *flags, size_t count, FILE *out)
+static void write_row(const struct flag *flag, enum options_command command, FILE *out)
+{
+    const char *argument = flag->argument == NULL ? "" : flag->argument;
+    int width = 22 - (int)strlen(flag->name);
+    (void)fprintf(out, "  -%s %-*s %s", flag->name, width, argument, flag->help);
+    for (unsigned i = 0; i < FLAG_DEFAULTS_MAX; i++)
+        if ((flag->defaults[i].commands & 1u << command) != 0)
+            (void)fprintf(out, " (%s)", flag->defaults[i].text);
+    (void)fputc('\n', out);
+}
+
+static void write_group(const struct flag *flags, size_t count, enum flag_group group,
+                        enum options_command command, FILE *out)
 {
     static const char *const titles[] = {
         [FLAG_LOAD] = "Load",
@@ -217,25 +322,26 @@ void flags_write_help(const struct flag *flags, size_t count, FILE *out)
         [FLAG_JOURNAL] = "Journal",
         [FLAG_OUTPUT] = "Output",
     };
-    (void)fputs("usage: bench [run] [flags]\n"
-                "Drives durable agent runs against a stub model and a journal, and reports.\n",
-                out);
-    for (enum flag_group group = FLAG_LOAD; group < FLAG_LATER; group++) {
-        (void)fprintf(out, "\n%s:\n", titles[group]);
-        for (size_t i = 0; i < count; i++) {
-            if (flags[i].group != group)
-                continue;
-            const char *argument = flags[i].argument == NULL ? "" : flags[i].argument;
-            int width = 22 - (int)strlen(flags[i].name);
-            (void)fprintf(out, "  -%s %-*s %s\n", flags[i].name, width, argument, flags[i].help);
-        }
+    bool has_title = false;
+    for (size_t i = 0; i < count; i++) {
+        if (flags[i].group != group || (flags[i].commands & 1u << command) == 0)
+            continue;
+        if (!has_title)
+            (void)fprintf(out, "\n%s:\n", titles[group]);
+        has_title = true;
+        write_row(&flags[i], command, out);
     }
+}
+
+void flags_write_help(const struct flag *flags, size_t count, enum options_command command,
+                      FILE *out)
+{
+    for (enum flag_group group = FLAG_LOAD; group < FLAG_LATER; group++)
+        write_group(flags, count, group, command, out);
+    if (command == OPTIONS_OF_VERIFY)
+        return; /* It has no values of these kinds. */
     (void)fputs("\n"
                 "D: 250us, 50ms, 1m30s. N: 5000, 20k, 1.5m. DIST: 50ms, uniform:10ms,90ms,\n"
-                "normal:50ms,10ms, lognormal:p50=800ms,p99=8s, exp:50ms, file:PATH.\n"
-                "\n"
-                "Examples:\n"
-                "  bench -runs 20000 -concurrency 5000 -latency 50ms\n"
-                "  bench -duration 30s -latency lognormal:p50=800ms,p99=8s -json result.json\n",
+                "normal:50ms,10ms, lognormal:p50=800ms,p99=8s, exp:50ms, file:PATH; 2KB, 1MiB.\n",
                 out);
 }

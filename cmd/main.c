@@ -11,9 +11,9 @@
 /* Every subcommand of the design, the default first. A row without a function is not built yet. */
 static const struct command *const commands[] = {
     &command_run,
+    &command_resume,
+    &command_verify,
     &command_help,
-    &(const struct command){.name = "resume"},
-    &(const struct command){.name = "verify"},
     &(const struct command){.name = "compare"},
     &(const struct command){.name = "ab"},
     &(const struct command){.name = "suite"},
@@ -44,14 +44,14 @@ int main(int argc, char **argv)
     if (argc > 1 && argv[1][0] != '-') {
         command = find_command(argv[1]);
         if (command == NULL) {
-            output_usage_error("unknown command \"%s\"", argv[1]);
+            output_usage_error("bench -help", "unknown command \"%s\"", argv[1]);
             return EXIT_CODE_USAGE;
         }
         argc--;
         argv++;
     }
     if (command->run == NULL) {
-        output_usage_error("command %s is not built yet", command->name);
+        output_usage_error("bench -help", "command %s is not built yet", command->name);
         return EXIT_CODE_USAGE;
     }
     return command->run(argc, argv);

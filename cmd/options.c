@@ -15,74 +15,123 @@
 #include "engine/base/resource.h"
 
 #define TARGET(member) offsetof(struct options, member)
+#define NO_DEFAULT DEFAULT(0, NULL)
+#define DEFAULT(commands_of_it, text) .defaults = {{commands_of_it, text}}
+#define DEFAULTS(first, first_text, second, second_text)                                           \
+    .defaults = {{first, first_text}, {second, second_text}}
+#define NAMES(of) .names = &flags_##of##_names
 #define LATER(flag_name, flag_argument)                                                            \
     {                                                                                              \
-        .name = flag_name, .argument = flag_argument, .group = FLAG_LATER                          \
+        .name = flag_name, .argument = flag_argument, .group = FLAG_LATER, .commands = RUN         \
     }
 
+/* Which commands have a flag, or a default of it. */
+enum {
+    RUN = 1 << OPTIONS_OF_RUN,
+    RESUME = 1 << OPTIONS_OF_RESUME,
+    VERIFY = 1 << OPTIONS_OF_VERIFY,
+    DRIVE = RUN | RESUME,
+    ALL = RUN | RESUME | VERIFY,
+};
+
 static const struct flag flags[] = {
-    {"runs", "N", FLAG_LOAD, flags_parse_count64, TARGET(campaign.runs), 1, OPTIONS_RUNS_MAX,
-     "runs to drive (5000)"},
-    {"duration", "D", FLAG_LOAD, flags_parse_duration, TARGET(campaign.duration_ns), 1,
-     NS_MAX_DURATION, "start runs for this long, instead of -runs"},
-    {"concurrency", "N", FLAG_LOAD, flags_parse_count32, TARGET(campaign.concurrency), 1,
-     CAMPAIGN_CONCURRENCY_MAX, "runs in flight (256)"},
-    {"threads", "N", FLAG_LOAD, flags_parse_count32, TARGET(campaign.threads), 1,
-     CAMPAIGN_THREADS_MAX, "scheduler threads (one a CPU)"},
-    {"loop", "NAME", FLAG_LOAD, flags_parse_loop, TARGET(campaign.loop_name), 0, 0,
-     "auto, io_uring or epoll (auto)"},
-    {"seed", "N", FLAG_LOAD, flags_parse_seed, TARGET(campaign.seed), 0, 0,
-     "the seed of everything random (1)"},
-    {"timeout", "D", FLAG_LOAD, flags_parse_duration, TARGET(campaign.timeout_ns), 0,
-     NS_MAX_DURATION, "fail a run that takes longer; 0: none (0)"},
-    {"latency", "DIST", FLAG_AGENT, flags_parse_dist, TARGET(campaign.latency), 0, 0,
-     "of a call of the stub model (0)"},
-    {"turns", "N", FLAG_AGENT, flags_parse_count32, TARGET(campaign.turns), 1, CAMPAIGN_TURNS_MAX,
-     "model calls a run; the last gives the answer (2)"},
-    {"tools", "N", FLAG_AGENT, flags_parse_count32, TARGET(campaign.tools), 1, CAMPAIGN_TOOLS_MAX,
-     "tool calls a turn (1)"},
-    {"tool-latency", "DIST", FLAG_AGENT, flags_parse_dist, TARGET(campaign.tool_latency), 0, 0,
-     "of a tool call (0)"},
-    {"tool-effect", "E", FLAG_AGENT, flags_parse_effect, TARGET(campaign.tool_effect), 0, 0,
-     "none, noop: journaled but empty, or ledger (noop)"},
-    {"ledger", "FILE", FLAG_AGENT, flags_parse_text, TARGET(campaign.ledger_path), 0, 0,
-     "gets a line a tool call, with -tool-effect ledger"},
-    {"journal", "URI", FLAG_JOURNAL, flags_parse_text, TARGET(campaign.journal_uri), 0, 0,
-     "where records become durable: memory (memory)"},
-    {"durability", "LEVEL", FLAG_JOURNAL, flags_parse_durability, TARGET(campaign.durability), 0, 0,
-     "power, process or none (the journal's own)"},
-    {"json", "FILE", FLAG_OUTPUT, flags_parse_text, TARGET(json_path), 0, 0,
-     "the result as JSON; -: to stdout, summary to stderr"},
-    {"progress", "D", FLAG_OUTPUT, flags_parse_duration, TARGET(progress_ns), 0, NS_MAX_DURATION,
-     "a line each D; 0: none (1s on a terminal, else 0)"},
-    {"quiet", NULL, FLAG_OUTPUT, flags_parse_switch, TARGET(is_quiet), 0, 0,
-     "no progress and no warnings"},
-    {"version", NULL, FLAG_OUTPUT, flags_parse_version, 0, 0, 0, "print the version and exit"},
-    {"help", NULL, FLAG_OUTPUT, flags_parse_help, 0, 0, 0, "print this and exit"},
-    LATER("rate", "N"),
-    LATER("arrival", "NAME"),
+    {"runs", "N", FLAG_LOAD, RUN, flags_parse_count64, TARGET(campaign.runs), 1, OPTIONS_RUNS_MAX,
+     "runs to drive", DEFAULT(RUN, "5000")},
+    {"duration", "D", FLAG_LOAD, RUN, flags_parse_duration, TARGET(campaign.duration_ns), 1,
+     NS_MAX_DURATION, "start runs for this long, instead of -runs", NO_DEFAULT},
+    {"rate", "N[/s|/m]", FLAG_LOAD, RUN, flags_parse_rate, TARGET(campaign.arrival.rate), 0, 0,
+     "open loop: runs start at this rate; 0: closed", DEFAULT(RUN, "0")},
+    {"arrival", "NAME", FLAG_LOAD, RUN, flags_parse_name, TARGET(campaign.arrival.process), 0, 0,
+     "of an open loop: constant or poisson", DEFAULT(RUN, "constant"), NAMES(arrival)},
+    {"stages", "LIST", FLAG_LOAD, RUN, flags_parse_stages, TARGET(campaign.arrival.stages), 0, 0,
+     "ramps of the rate: 30s:500/s,1m:2000/s", NO_DEFAULT},
+    {"concurrency", "N", FLAG_LOAD, DRIVE, flags_parse_count32, TARGET(campaign.concurrency), 1,
+     CAMPAIGN_CONCURRENCY_MAX, "runs in flight, at the most", DEFAULT(RUN, "256")},
+    {"threads", "N", FLAG_LOAD, DRIVE, flags_parse_count32, TARGET(campaign.threads), 1,
+     CAMPAIGN_THREADS_MAX, "scheduler threads", DEFAULT(ALL, "one a CPU")},
+    {"loop", "NAME", FLAG_LOAD, DRIVE, flags_parse_loop, TARGET(campaign.loop_name), 0, 0,
+     "auto, io_uring or epoll", DEFAULT(ALL, "auto")},
+    {"seed", "N", FLAG_LOAD, RUN, flags_parse_id, TARGET(campaign.seed), 0, UINT64_MAX,
+     "the seed of everything random", DEFAULT(ALL, "1")},
+    {"timeout", "D", FLAG_LOAD, DRIVE, flags_parse_duration, TARGET(campaign.timeout_ns), 0,
+     NS_MAX_DURATION, "fail a run that takes longer; 0: none", DEFAULT(RUN, "0")},
+    {"latency", "DIST", FLAG_AGENT, DRIVE, flags_parse_dist, TARGET(campaign.latency), 0, 0,
+     "of a call of the stub model", DEFAULT(RUN, "0")},
+    {"turns", "N", FLAG_AGENT, RUN, flags_parse_count32, TARGET(campaign.turns), 1,
+     CAMPAIGN_TURNS_MAX, "model calls a run; the last gives the answer", DEFAULT(ALL, "2")},
+    {"tools", "N", FLAG_AGENT, RUN, flags_parse_count32, TARGET(campaign.tools), 1,
+     CAMPAIGN_TOOLS_MAX, "tool calls a turn", DEFAULT(ALL, "1")},
+    {"tool-latency", "DIST", FLAG_AGENT, DRIVE, flags_parse_dist, TARGET(campaign.tool_latency), 0,
+     0, "of a tool call", DEFAULT(RUN, "0")},
+    {"tool-effect", "E", FLAG_AGENT, RUN, flags_parse_name, TARGET(campaign.tool_effect), 0, 0,
+     "none, noop: journaled but empty, or ledger", DEFAULT(ALL, "noop"), NAMES(effect)},
+    {"ledger", "FILE", FLAG_AGENT, DRIVE, flags_parse_text, TARGET(campaign.ledger_path), 0, 0,
+     "gets a line a tool call, with -tool-effect ledger", NO_DEFAULT},
+    {"prompt-bytes", "DIST", FLAG_AGENT, RUN, flags_parse_dist_bytes, TARGET(campaign.prompt_bytes),
+     0, 0, "of the user's message", DEFAULT(ALL, "a short question")},
+    {"reply-bytes", "DIST", FLAG_AGENT, RUN, flags_parse_dist_bytes, TARGET(campaign.reply_bytes),
+     0, 0, "of the text of each reply", DEFAULT(ALL, "a few words")},
+    {"journal", "URI", FLAG_JOURNAL, ALL, flags_parse_text, TARGET(campaign.journal_uri), 0, 0,
+     "sqlite:PATH, postgres://… or, to run, memory", DEFAULT(RUN, "memory")},
+    {"durability", "LEVEL", FLAG_JOURNAL, DRIVE, flags_parse_name, TARGET(campaign.durability), 0,
+     0, "power, process or none", DEFAULT(RUN, "power; memory: none"), NAMES(durability)},
+    {"campaign", "ID", FLAG_JOURNAL, RESUME | VERIFY, flags_parse_id, TARGET(campaign.campaign), 1,
+     RUN_KEY_CAMPAIGN_MAX, "of those in the journal",
+     DEFAULTS(RESUME, "the newest", VERIFY, "all")},
+    {"tool-retry", "RULE", FLAG_AGENT, RESUME, flags_parse_name, TARGET(campaign.tool_retry), 0, 0,
+     "unknown=halt or unknown=retry", DEFAULT(ALL, "unknown=halt"), NAMES(retry)},
+    {"run-id", "KIND", FLAG_JOURNAL, RUN, flags_parse_name, TARGET(campaign.run_key), 0, 0,
+     "the store's key: seq, uuidv7 or uuidv4", DEFAULT(ALL, "seq"), NAMES(run_id)},
+    {"shards", "N", FLAG_JOURNAL, RUN, flags_parse_count32, TARGET(campaign.shards), 1,
+     JOURNAL_SHARDS_MAX, "files of an sqlite journal", DEFAULT(ALL, "1")},
+    {"connections", "N", FLAG_JOURNAL, DRIVE, flags_parse_count32, TARGET(campaign.connections), 1,
+     JOURNAL_CONNECTIONS_MAX, "to a postgres journal", DEFAULT(ALL, "4")},
+    {"retry-for", "D", FLAG_JOURNAL, DRIVE, flags_parse_duration, TARGET(campaign.retry_for_ns), 0,
+     NS_MAX_DURATION, "try again what a server may yet do; 0: not", DEFAULT(ALL, "30s")},
+    {"history", "MODE", FLAG_JOURNAL, RUN, flags_parse_name, TARGET(campaign.history), 0, 0,
+     "of a turn: delta, or snapshot: all so far", DEFAULT(ALL, "delta"), NAMES(history)},
+    {"json", "FILE", FLAG_OUTPUT, DRIVE, flags_parse_text, TARGET(json_path), 0, 0,
+     "the result as JSON; -: to stdout, summary to stderr", NO_DEFAULT},
+    {"slo", "EXPR", FLAG_OUTPUT, RUN, flags_parse_slo, TARGET(slos), 0, 0,
+     "exit with 99 unless it holds: p(99)<250ms; repeatable", NO_DEFAULT, .is_repeatable = true},
+    {"csv", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(csv_path), 0, 0,
+     "a line a second, or each -progress", NO_DEFAULT},
+    {"markdown", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(markdown_path), 0, 0,
+     "appends a table, as to $GITHUB_STEP_SUMMARY", NO_DEFAULT},
+    {"hgrm", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(hgrm_path), 0, 0,
+     "percentiles as HdrHistogram prints them", NO_DEFAULT},
+    {"gobench", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(gobench_path), 0, 0,
+     "in Go's benchmark format, for benchstat", NO_DEFAULT},
+    {"bmf", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(bmf_path), 0, 0,
+     "in Bencher's metric format", NO_DEFAULT},
+    {"openmetrics", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(openmetrics_path), 0, 0,
+     "in the OpenMetrics text format", NO_DEFAULT},
+    {"progress", "D", FLAG_OUTPUT, DRIVE, flags_parse_duration, TARGET(progress_ns), 0,
+     NS_MAX_DURATION, "a line each D; 0: none", DEFAULT(ALL, "1s on a terminal, else 0")},
+    {"quiet", NULL, FLAG_OUTPUT, DRIVE, flags_parse_switch, TARGET(is_quiet), 0, 0,
+     "no progress and no warnings", NO_DEFAULT},
+    {"version", NULL, FLAG_OUTPUT, ALL, flags_parse_version, 0, 0, 0, "the version", NO_DEFAULT},
+    {"help", NULL, FLAG_OUTPUT, ALL, flags_parse_help, 0, 0, 0, "print this and exit", NO_DEFAULT},
     LATER("warmup", "D"),
-    LATER("prompt-bytes", "DIST"),
-    LATER("reply-bytes", "DIST"),
-    LATER("history", "NAME"),
     LATER("tokens", "N"),
     LATER("token-interval", "D"),
     LATER("stream-journal", "NAME"),
     LATER("model-error-rate", "P"),
-    LATER("tool-retry", "RULE"),
-    LATER("run-id", "NAME"),
-    LATER("shards", "N"),
-    LATER("connections", "N"),
-    LATER("retry-for", "D"),
-    LATER("slo", "EXPR"),
     LATER("slo-abort", NULL),
-    LATER("csv", "FILE"),
-    LATER("markdown", "FILE"),
-    LATER("hgrm", "FILE"),
-    LATER("gobench", "FILE"),
 };
 
 enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
+static_assert(FLAG_COUNT <= 64, "options.given has a bit each");
+
+static uint64_t bit_of(int index)
+{
+    return UINT64_C(1) << index;
+}
+
+static bool is_dist(const struct flag *flag)
+{
+    return flag->parse == flags_parse_dist || flag->parse == flags_parse_dist_bytes;
+}
 
 /* An argument that looks like a flag: its name without dashes and value. */
 struct flag_text {
@@ -120,15 +169,49 @@ static int refuse_unknown(const char *argument, const struct flag_text *text, st
                       nearest->name);
 }
 
+/* What differs between the commands, beside their flags. */
+static const struct command_row {
+    const char *name;
+    const char *help;
+    const char *purpose; /* the first lines of the help */
+    enum journal_mode mode;
+} command_rows[] = {
+    [OPTIONS_OF_RUN] = {"run", "bench -help",
+                        "usage: bench [run] [flags]  (others: bench resume -help,"
+                        " bench verify -help)\n"
+                        "Drives durable agent runs against a stub model and a journal, and"
+                        " reports.\n",
+                        JOURNAL_NEW},
+    [OPTIONS_OF_RESUME] = {"resume", "bench resume -help",
+                           "usage: bench resume -journal URI [flags]\n"
+                           "Finishes a campaign's unfinished runs. What is not given"
+                           " is as it was there.\n",
+                           JOURNAL_RESUME},
+    [OPTIONS_OF_VERIFY] = {"verify", "bench verify -help",
+                           "usage: bench verify -journal URI [flags]\n"
+                           "Audits every record of a journal; exits with 1 and names the first"
+                           " faults.\n",
+                           JOURNAL_AUDIT},
+};
+
+/* Where the operand names a journal, its flag was forgotten. */
+static int refuse_operand(const char *operand, struct errmsg *why)
+{
+    bool is_journal = journal_is_named_by(operand);
+    /* The hint goes first: what is quoted may be long, and hidden from where it may be a secret. */
+    return errmsg_set(why, -EINVAL, "unexpected operand%s \"%s\"",
+                      is_journal ? " (did you mean -journal …?)" : "", operand);
+}
+
 /* Everything that can be wrong with a flag before its value is looked at. Returns the row's index
  * or -EINVAL. */
-static int check_flag(const char *argument, const char *next, const bool *is_given,
+static int check_flag(const struct options *options, const char *argument, const char *next,
                       struct errmsg *why)
 {
     struct flag_text text;
     struct flag_text next_text;
     if (!split_flag(argument, &text))
-        return errmsg_set(why, -EINVAL, "unexpected operand \"%s\"", argument);
+        return refuse_operand(argument, why);
     int index = find_flag(&text);
     if (index < 0)
         return refuse_unknown(argument, &text, why);
@@ -136,7 +219,10 @@ static int check_flag(const char *argument, const char *next, const bool *is_giv
     const struct flag *flag = &flags[index];
     if (flag->group == FLAG_LATER)
         return errmsg_set(why, -EINVAL, "-%s is not built yet", flag->name);
-    if (is_given[index])
+    if ((flag->commands & 1u << options->command) == 0)
+        return errmsg_set(why, -EINVAL, "bench %s has no flag -%s",
+                          command_rows[options->command].name, flag->name);
+    if ((options->given & bit_of(index)) != 0 && !flag->is_repeatable)
         return errmsg_set(why, -EINVAL, "-%s must not be given twice", flag->name);
     if (flag->argument == NULL && text.has_value)
         return errmsg_set(why, -EINVAL, "-%s takes no value, got \"%s\"", flag->name,
@@ -161,18 +247,17 @@ static void fill_long_options(struct option rows[FLAG_COUNT + 1])
     rows[FLAG_COUNT] = (struct option){0};
 }
 
-static int parse_flags(struct options *options, int argc, char **argv, bool *is_given,
-                       struct errmsg *why)
+static int parse_flags(struct options *options, int argc, char **argv, struct errmsg *why)
 {
     struct option rows[FLAG_COUNT + 1];
     fill_long_options(rows);
     /* 0 makes glibc start over; it is 1 after the first call. */
     optind = 0;
     opterr = 0;
-    for (int at = 1; at < argc && options->action == OPTIONS_RUN; at = optind) {
+    for (int at = 1; at < argc && options->action == OPTIONS_GO; at = optind) {
         if (strcmp(argv[at], "--") == 0) {
             if (at + 1 < argc)
-                return errmsg_set(why, -EINVAL, "unexpected operand \"%s\"", argv[at + 1]);
+                return refuse_operand(argv[at + 1], why);
             return 0;
         }
         if (strcmp(argv[at], "-h") == 0) { /* what everybody types first */
@@ -180,14 +265,14 @@ static int parse_flags(struct options *options, int argc, char **argv, bool *is_
             return 0;
         }
         const char *next = at + 1 < argc ? argv[at + 1] : NULL;
-        int checked = check_flag(argv[at], next, is_given, why);
+        int checked = check_flag(options, argv[at], next, why);
         if (checked < 0)
             return checked;
 
         int index = -1;
         int answer = getopt_long_only(argc, argv, "+:", rows, &index);
         assert(answer == 0 && index == checked);
-        is_given[index] = true;
+        options->given |= bit_of(index);
         struct errmsg reason = {.text = ""};
         const char *text = optarg == NULL ? "" : optarg;
         int error = flags[index].parse(&flags[index], text, options, &reason);
@@ -197,43 +282,68 @@ static int parse_flags(struct options *options, int argc, char **argv, bool *is_
     return 0;
 }
 
-/* Whether the flag that sets the member at this offset was given. */
-static bool was_given(const bool *is_given, size_t offset)
+bool options_is_given(const struct options *options, size_t offset)
 {
     for (int i = 0; i < FLAG_COUNT; i++)
-        if (flags[i].offset == offset && flags[i].argument != NULL && is_given[i])
+        if (flags[i].offset == offset && flags[i].argument != NULL &&
+            (options->given & bit_of(i)) != 0)
             return true;
     return false;
 }
 
-/* What no single flag can tell. */
-static int check_together(struct options *options, const bool *is_given, struct errmsg *why)
+/* The schedule of an open loop. Stages last as long as they do. */
+static int check_arrival(struct options *options, struct errmsg *why)
+{
+    struct campaign_config *campaign = &options->campaign;
+    bool has_stages = campaign->arrival.stage_count > 0;
+    campaign->arrival.seed = campaign->seed;
+    if (has_stages && campaign->duration_ns > 0)
+        return errmsg_set(why, -EINVAL, "-stages and -duration exclude each other");
+    if (has_stages && campaign->runs == 0)
+        campaign->duration_ns = arrival_plan_duration_ns(&campaign->arrival);
+    if (campaign_is_open_loop(campaign) ||
+        !options_is_given(options, TARGET(campaign.arrival.process)))
+        return 0;
+    return errmsg_set(why, -EINVAL, "-arrival needs -rate or -stages");
+}
+
+/* What only new runs can be told wrongly. */
+static int check_run(struct options *options, struct errmsg *why)
 {
     struct campaign_config *campaign = &options->campaign;
     bool is_ledger = campaign->tool_effect == TOOL_EFFECT_LEDGER;
-    options->is_progress_given = was_given(is_given, TARGET(progress_ns));
-
     if (campaign->duration_ns > 0 && campaign->runs > 0)
         return errmsg_set(why, -EINVAL, "-runs and -duration exclude each other");
+    int error = check_arrival(options, why);
+    if (error != 0)
+        return error;
     if (campaign->duration_ns == 0 && campaign->runs == 0)
         campaign->runs = OPTIONS_RUNS_DEFAULT;
     if (is_ledger && campaign->ledger_path == NULL)
         return errmsg_set(why, -EINVAL, "-tool-effect ledger needs -ledger FILE");
     if (!is_ledger && campaign->ledger_path != NULL)
         return errmsg_set(why, -EINVAL, "-ledger needs -tool-effect ledger");
+    return 0;
+}
+
+/* What no single flag can tell. */
+static int check_together(struct options *options, struct errmsg *why)
+{
+    struct campaign_config *campaign = &options->campaign;
+    struct errmsg reason = {.text = ""};
+    options->is_progress_given = options_is_given(options, TARGET(progress_ns));
+
+    if (campaign->journal_uri == NULL)
+        return errmsg_set(why, -EINVAL, "bench %s needs -journal URI",
+                          command_rows[options->command].name);
+    int error = options->command == OPTIONS_OF_RUN ? check_run(options, why) : 0;
+    if (error != 0)
+        return error;
     if (options->is_quiet && options->progress_ns > 0)
         return errmsg_set(why, -EINVAL, "-quiet and -progress exclude each other");
-
-    struct errmsg reason = {.text = ""};
-    struct journal_config journal = {
-        .uri = campaign->journal_uri,
-        .durability = campaign->durability,
-        .writers = 1,
-    };
-    int error = journal_check(&journal, &reason);
-    if (error != 0)
-        return errmsg_set(why, error, "%s", reason.text);
-    return 0;
+    struct journal_config journal = campaign_journal_config(campaign);
+    error = journal_check(&journal, &reason);
+    return error != 0 ? errmsg_set(why, error, "%s", reason.text) : 0;
 }
 
 static unsigned default_threads(void)
@@ -242,28 +352,37 @@ static unsigned default_threads(void)
     return cpus < CAMPAIGN_THREADS_MAX ? cpus : CAMPAIGN_THREADS_MAX;
 }
 
-int options_parse(struct options *options, int argc, char **argv, struct errmsg *why)
+/* The defaults of new runs. The other commands are told by the store, unless by a flag. */
+static int set_run_defaults(struct campaign_config *campaign, struct errmsg *why)
+{
+    campaign->concurrency = 256;
+    campaign->seed = 1;
+    campaign->turns = OPTIONS_TURNS_DEFAULT;
+    campaign->tools = OPTIONS_TOOLS_DEFAULT;
+    campaign->tool_effect = TOOL_EFFECT_NOOP;
+    campaign->history = HISTORY_DELTA;
+    campaign->journal_uri = "memory";
+    int error = dist_parse(&campaign->latency, "0", DIST_DURATION, why);
+    return error != 0 ? error : dist_parse(&campaign->tool_latency, "0", DIST_DURATION, why);
+}
+
+int options_parse(struct options *options, enum options_command command, int argc, char **argv,
+                  struct errmsg *why)
 {
     *options = (struct options){
-        .action = OPTIONS_RUN,
-        .campaign = {.concurrency = 256,
+        .command = command,
+        .action = OPTIONS_GO,
+        .campaign = {.mode = command_rows[command].mode,
                      .threads = default_threads(),
-                     .seed = 1,
-                     .turns = OPTIONS_TURNS_DEFAULT,
-                     .tools = OPTIONS_TOOLS_DEFAULT,
-                     .tool_effect = TOOL_EFFECT_NOOP,
                      .loop_name = "auto",
-                     .journal_uri = "memory",
-                     .durability = DURABILITY_DEFAULT},
+                     .durability = DURABILITY_DEFAULT,
+                     .retry_for_ns = OPTIONS_RETRY_FOR_NS_DEFAULT},
     };
-    bool is_given[FLAG_COUNT] = {false};
-    int error = dist_parse(&options->campaign.latency, "0", DIST_DURATION, why);
+    int error = command == OPTIONS_OF_RUN ? set_run_defaults(&options->campaign, why) : 0;
     if (error == 0)
-        error = dist_parse(&options->campaign.tool_latency, "0", DIST_DURATION, why);
-    if (error == 0)
-        error = parse_flags(options, argc, argv, is_given, why);
-    if (error == 0 && options->action == OPTIONS_RUN)
-        error = check_together(options, is_given, why);
+        error = parse_flags(options, argc, argv, why);
+    if (error == 0 && options->action == OPTIONS_GO)
+        error = check_together(options, why);
     if (error != 0)
         options_free(options);
     return error;
@@ -271,11 +390,41 @@ int options_parse(struct options *options, int argc, char **argv, struct errmsg 
 
 void options_free(struct options *options)
 {
-    dist_free(&options->campaign.latency);
-    dist_free(&options->campaign.tool_latency);
+    for (int i = 0; i < FLAG_COUNT; i++)
+        if (is_dist(&flags[i]))
+            dist_free((struct dist *)((char *)options + flags[i].offset));
 }
 
-void options_write_help(FILE *out)
+const struct dist *options_next_dist(const struct options *options, size_t *at, const char **flag)
 {
-    flags_write_help(flags, FLAG_COUNT, out);
+    while (*at < FLAG_COUNT) {
+        const struct flag *row = &flags[(*at)++];
+        if (!is_dist(row))
+            continue;
+        *flag = row->name;
+        return (const struct dist *)((const char *)options + row->offset);
+    }
+    return NULL;
+}
+
+const char *options_retry_name(enum agent_retry retry)
+{
+    switch (retry) {
+    case AGENT_RETRY_HALT:
+        return "unknown=halt";
+    case AGENT_RETRY_UNKNOWN:
+        return "unknown=retry";
+    }
+    return "unknown";
+}
+
+const char *options_help_of(enum options_command command)
+{
+    return command_rows[command].help;
+}
+
+void options_write_help(enum options_command command, FILE *out)
+{
+    (void)fputs(command_rows[command].purpose, out);
+    flags_write_help(flags, FLAG_COUNT, command, out);
 }

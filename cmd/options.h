@@ -1,5 +1,5 @@
 /*
- * options: the flags of `bench run`: one table in options.c, a row a flag.
+ * options: the flags of all commands: one table in options.c, a row a flag.
  *
  * Parsing has no side effects (a `file:` distribution is read). It accepts -flag value,
  * -flag=value, --flag value; no abbreviations, no flag twice. Ownership: texts point into argv,
@@ -10,9 +10,12 @@
 #define BENCH_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cmd/slo.h"
+#include "engine/base/clock.h"
 #include "engine/base/err.h"
 #include "engine/campaign.h"
 
@@ -21,23 +24,52 @@
 #define OPTIONS_TOOLS_DEFAULT 1
 #define OPTIONS_RUNS_MAX UINT64_C(1000000000000)
 
-enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
+#define OPTIONS_RETRY_FOR_NS_DEFAULT (30 * NS_PER_S)
+
+/* The command that the flags are of. */
+enum options_command { OPTIONS_OF_RUN, OPTIONS_OF_RESUME, OPTIONS_OF_VERIFY };
+
+enum options_action { OPTIONS_GO, OPTIONS_HELP, OPTIONS_VERSION };
 
 struct options {
+    enum options_command command;
     enum options_action action;
     struct campaign_config campaign; /* memory_bytes_max is left 0: it depends on the machine */
-    const char *json_path;           /* NULL: none; "-": standard output */
-    uint64_t progress_ns;            /* 0 with is_progress_given: none */
+    const char *json_path;           /* NULL: none; "-": standard output; as are the next six */
+    const char *csv_path;
+    const char *markdown_path;
+    const char *hgrm_path;
+    const char *gobench_path;
+    const char *bmf_path;
+    const char *openmetrics_path;
+    struct slo slos[SLOS_MAX];
+    size_t slo_count;
+    uint64_t progress_ns; /* 0 with is_progress_given: none */
     bool is_progress_given;
     bool is_quiet;
+    uint64_t given; /* flags, see options_is_given() */
 };
 
 /* argv[0] is skipped. 0, or -EINVAL or the errno of an unreadable `file:` with one line in `why`;
  * then nothing is left to free. -help and -version end the parsing where they stand. */
-int options_parse(struct options *options, int argc, char **argv, struct errmsg *why);
+int options_parse(struct options *options, enum options_command command, int argc, char **argv,
+                  struct errmsg *why);
 void options_free(struct options *options);
 
-/* What -help prints: at most 40 lines of 80 columns. */
-void options_write_help(FILE *out);
+/* Whether the flag that sets the member at this offset was given, be it its default or 0. */
+bool options_is_given(const struct options *options, size_t offset);
+
+/* The distributions among the options, one a call, with the flag that gives it; NULL after the
+ * last. `at` starts from 0. */
+const struct dist *options_next_dist(const struct options *options, size_t *at, const char **flag);
+
+/* What -tool-retry calls it: "unknown=halt". */
+const char *options_retry_name(enum agent_retry retry);
+
+/* How to get the help of a command: "bench resume -help". */
+const char *options_help_of(enum options_command command);
+
+/* What -help prints: lines of 80 columns, as many as fit a large screen. */
+void options_write_help(enum options_command command, FILE *out);
 
 #endif

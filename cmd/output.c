@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/redact.h"
+
 void output_guard_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -33,17 +35,19 @@ int output_check_stream(int fd, struct errmsg *why)
     return errmsg_set(why, -EBADF, "%s is not open for writing", output_stream_name(fd));
 }
 
-enum { ERROR_TEXT_BYTES = ERRMSG_BYTES + 256 };
+enum { ERROR_TEXT_BYTES = ERRMSG_BYTES + 256, CHARACTER_BYTES_MAX = 4 };
 
-/* A text that is too long is cut. */
+/* A text that is too long is cut, here or already where the reason was written. */
 static void __attribute__((format(printf, 2, 0)))
 write_error_line(const char *suffix, const char *format, va_list arguments)
 {
     char text[ERROR_TEXT_BYTES] = "";
-    char line[ERROR_TEXT_BYTES + 64];
+    char shown[ERROR_TEXT_BYTES + 64];
+    char line[sizeof(shown) + 128];
     (void)vsnprintf(text, sizeof(text), format, arguments);
     errmsg_clean(text);
-    int size = snprintf(line, sizeof(line), "bench: %s%s\n", text, suffix);
+    redact_line(text, strlen(text) >= ERRMSG_BYTES - CHARACTER_BYTES_MAX, shown, sizeof(shown));
+    int size = snprintf(line, sizeof(line), "bench: %s%s\n", shown, suffix);
     if (size > 0)
         (void)output_write(STDERR_FILENO, line,
                            (size_t)size); /* There is nowhere else to say it. */
@@ -57,11 +61,13 @@ void output_error(const char *format, ...)
     va_end(arguments);
 }
 
-void output_usage_error(const char *format, ...)
+void output_usage_error(const char *help, const char *format, ...)
 {
+    char suffix[64];
+    (void)snprintf(suffix, sizeof(suffix), " (see '%s')", help);
     va_list arguments;
     va_start(arguments, format);
-    write_error_line(" (see 'bench -help')", format, arguments);
+    write_error_line(suffix, format, arguments);
     va_end(arguments);
 }
 

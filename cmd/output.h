@@ -21,11 +21,12 @@ int output_check_stream(int fd, struct errmsg *why);
 const char *output_stream_name(int fd); /* "standard output" */
 
 /* "bench: …" and a newline to standard error in one write. The line is cleaned as errmsg_set()
- * does. */
+ * does, and no password is left in it: redact.h. */
 void output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a usage error: one line that ends in how to get help. */
-void output_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for a usage error: one line that ends in how to get help, such as "bench -help". */
+void output_usage_error(const char *help, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Writes all bytes to the descriptor. A closed pipe is no error: whoever reads has seen enough. */
 int output_write(int fd, const char *bytes, size_t size);

@@ -19,10 +19,19 @@ static uint64_t round_ns(uint64_t ns, uint64_t to_ns)
     return (ns + to_ns / 2) / to_ns * to_ns;
 }
 
+/* How many runs there are to drive; 0 where that is not known: of those of a campaign that is
+ * resumed, most have ended before. */
+static uint64_t runs_to_drive(const struct campaign_config *config)
+{
+    return config->mode == JOURNAL_NEW ? config->runs : 0;
+}
+
 /* Time until the campaign starts no more runs, to the second; 0 when nothing can be said. */
 static uint64_t estimate_left_ns(const struct campaign_config *config,
                                  const struct campaign_progress *now, double rate_runs_per_s)
 {
+    if (config->mode != JOURNAL_NEW)
+        return 0;
     if (config->runs == 0)
         return now->elapsed_ns < config->duration_ns ? config->duration_ns - now->elapsed_ns : 0;
     if (rate_runs_per_s <= 0 || now->runs_ended >= config->runs)
@@ -46,16 +55,20 @@ void progress_format(char line[PROGRESS_LINE_BYTES], const struct campaign_confi
     char elapsed[UNITS_TEXT_BYTES];
     char left[UNITS_TEXT_BYTES];
     char total[64] = "";
+    char backlog[64] = "";
     uint64_t elapsed_ns = round_ns(now->elapsed_ns, resolution_ns);
-    if (config->runs > 0)
-        (void)snprintf(total, sizeof(total), "/%" PRIu64 " (%" PRIu64 "%%)", config->runs,
-                       now->runs_ended * 100 / config->runs);
+    uint64_t runs = runs_to_drive(config);
+    if (runs > 0)
+        (void)snprintf(total, sizeof(total), "/%" PRIu64 " (%" PRIu64 "%%)", runs,
+                       now->runs_ended * 100 / runs);
+    if (campaign_is_open_loop(config))
+        (void)snprintf(backlog, sizeof(backlog), " backlog=%" PRIu64, campaign_backlog(now));
     uint64_t left_ns = round_ns(estimate_left_ns(config, now, rate_runs_per_s), NS_PER_S);
     (void)snprintf(line, PROGRESS_LINE_BYTES,
-                   "%s runs=%" PRIu64 "%s rate=%.0f/s in-flight=%" PRIu64 " errors=%" PRIu64
+                   "%s runs=%" PRIu64 "%s rate=%.0f/s in-flight=%" PRIu64 "%s errors=%" PRIu64
                    "%s%s%s%s",
                    units_format_duration_exact(elapsed_ns, elapsed), now->runs_ended, total,
-                   rate_runs_per_s, now->runs_started - now->runs_ended, now->errors,
+                   rate_runs_per_s, now->runs_started - now->runs_ended, backlog, now->errors,
                    left_ns > 0 && note == NULL ? " left=" : "",
                    left_ns > 0 && note == NULL ? units_format_duration_exact(left_ns, left) : "",
                    note != NULL ? " " : "", note != NULL ? note : "");
@@ -72,6 +85,12 @@ static size_t terminal_columns(void)
 /* What a terminal shows behind the cursor when somebody types Ctrl-C. */
 enum { ECHO_COLUMNS = 2 };
 
+static size_t columns_in_place(void)
+{
+    size_t room = terminal_columns() - 1;
+    return room > ECHO_COLUMNS ? room - ECHO_COLUMNS : 0;
+}
+
 /* Wipes the line that is there, with what may have been typed behind it, and writes the next. A
  * line that is as wide as the terminal would wrap, and could not be taken back. */
 static void show_in_place(struct progress *progress, const char *line)
@@ -79,9 +98,8 @@ static void show_in_place(struct progress *progress, const char *line)
     char text[3 * PROGRESS_LINE_BYTES];
     size_t columns = strlen(line);
     size_t room = terminal_columns() - 1;
-    size_t columns_max = room > ECHO_COLUMNS ? room - ECHO_COLUMNS : 0;
-    if (columns > columns_max)
-        columns = columns_max;
+    if (columns > columns_in_place())
+        columns = columns_in_place();
     size_t wiped = progress->shown_columns > 0 ? progress->shown_columns + ECHO_COLUMNS : 0;
     if (wiped > room)
         wiped = room;
@@ -91,19 +109,38 @@ static void show_in_place(struct progress *progress, const char *line)
         progress->shown_columns = columns;
 }
 
+/* Adds what of the records there is room for: a long run ends nothing for a while, and is at work.
+ * A rate that is cut would be another. */
+static void add_records(const struct progress *progress, char line[PROGRESS_LINE_BYTES],
+                        double rate_records_per_s)
+{
+    size_t used = strlen(line);
+    size_t room = PROGRESS_LINE_BYTES - 1;
+    if (progress->is_in_place && columns_in_place() < room)
+        room = columns_in_place();
+    char text[64];
+    int size = snprintf(text, sizeof(text), " records=%.0f/s", rate_records_per_s);
+    if (size > 0 && (size_t)size < sizeof(text) && used + (size_t)size <= room)
+        memcpy(line + used, text, (size_t)size + 1);
+}
+
 static void show(struct progress *progress, uint64_t resolution_ns)
 {
+    const struct campaign_progress last = progress->last;
     struct campaign_progress now = campaign_progress(progress->campaign);
-    uint64_t elapsed_ns = now.elapsed_ns - progress->last_elapsed_ns;
-    uint64_t runs = now.runs_ended - progress->last_runs;
+    uint64_t elapsed_ns = now.elapsed_ns - last.elapsed_ns;
     double rate = 0;
-    if (now.elapsed_ns > progress->last_elapsed_ns)
-        rate = (double)runs * (double)NS_PER_S / (double)elapsed_ns;
-    progress->last_elapsed_ns = now.elapsed_ns;
-    progress->last_runs = now.runs_ended;
+    double records_rate = 0;
+    if (now.elapsed_ns > last.elapsed_ns) {
+        rate = (double)(now.runs_ended - last.runs_ended) * (double)NS_PER_S / (double)elapsed_ns;
+        records_rate = (double)(now.records - last.records) * (double)NS_PER_S / (double)elapsed_ns;
+    }
+    progress->last = now;
 
     char line[PROGRESS_LINE_BYTES];
     progress_format(line, progress->config, &now, resolution_ns, rate, progress->note);
+    if (progress->note == NULL)
+        add_records(progress, line, records_rate);
     if (progress->is_in_place) {
         show_in_place(progress, line);
         return;
@@ -117,13 +154,9 @@ static void show(struct progress *progress, uint64_t resolution_ns)
 static void on_timer(struct timer *timer, uint64_t now_ns)
 {
     struct progress *progress = container_of(timer, struct progress, timer);
-    uint64_t next_ns = timer->deadline_ns + progress->interval_ns;
     show(progress, progress->resolution_ns);
-    /* After a stall, lines that were missed are not made up for; those to come keep their times. */
-    if (next_ns <= now_ns)
-        next_ns += (now_ns - next_ns) / progress->interval_ns * progress->interval_ns +
-                   progress->interval_ns;
-    loop_timer_start(progress->loop, timer, next_ns);
+    loop_timer_start(progress->loop, timer,
+                     timer_next_tick_ns(timer, progress->interval_ns, now_ns));
 }
 
 void progress_init(struct progress *progress, const struct options *options)
@@ -143,7 +176,7 @@ void progress_init(struct progress *progress, const struct options *options)
     progress->resolution_ns = progress_resolution_ns(progress->interval_ns);
 }
 
-void progress_start(struct progress *progress, struct loop *loop, const struct campaign *campaign)
+void progress_start(struct progress *progress, struct loop *loop, struct campaign *campaign)
 {
     progress->loop = loop;
     progress->campaign = campaign;

@@ -21,21 +21,20 @@
 struct progress {
     struct timer timer;
     struct loop *loop;
-    const struct campaign *campaign;
+    struct campaign *campaign;
     const struct campaign_config *config;
     uint64_t interval_ns;   /* 0: silent */
     uint64_t resolution_ns; /* of the time that a line shows, so that no two show the same */
     bool is_in_place;
     const char *note; /* what goes on besides, such as draining, or NULL */
     size_t shown_columns;
-    uint64_t last_elapsed_ns;
-    uint64_t last_runs;
+    struct campaign_progress last; /* when a line was last shown */
 };
 
 enum { PROGRESS_LINE_BYTES = 160 };
 
 void progress_init(struct progress *progress, const struct options *options);
-void progress_start(struct progress *progress, struct loop *loop, const struct campaign *campaign);
+void progress_start(struct progress *progress, struct loop *loop, struct campaign *campaign);
 /* Ends it, and leaves the terminal's line empty. */
 void progress_stop(struct progress *progress);
 /* Shows the line now, with a note from now on. */

@@ -1,20 +1,28 @@
 /* report: see report.h. */
 #include "cmd/report.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/units.h"
 
-const struct report_format *const report_table[] = {&report_json, NULL};
+const struct report_format *const report_table[] = {
+    &report_json,    &report_csv, &report_markdown,    &report_hgrm,
+    &report_gobench, &report_bmf, &report_openmetrics, NULL,
+};
 
 const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_ELAPSED] = {"elapsed_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_THROUGHPUT] = {"throughput_runs_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
     [METRIC_RECORD_RATE] = {"throughput_records_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
     [METRIC_RUNS_STARTED] = {"runs_started", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_RUNS_DUE] = {"runs_due", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_RUNS_QUEUED] = {"runs_queued", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_OFFERED] = {"offered_runs_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
     [METRIC_RUNS_COMPLETED] = {"runs_completed", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_ERRORS] = {"errors", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_RUNS_ABANDONED] = {"runs_abandoned", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
@@ -30,10 +38,35 @@ const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_PEAK_RSS] = {"peak_rss_bytes", METRIC_UNIT_BYTES, METRIC_OF_RESULT},
     [METRIC_CPU] = {"cpu_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_CPU_PER_RUN] = {"cpu_per_run_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
+    [METRIC_BUSIEST] = {"scheduler_busy_ratio", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
     [METRIC_RECORDS] = {"records", METRIC_UNIT_COUNT, METRIC_OF_STORE},
     [METRIC_RECORDS_ACKED] = {"records_acked", METRIC_UNIT_COUNT, METRIC_OF_STORE},
     [METRIC_RECORDS_BYTES] = {"records_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
     [METRIC_COMMITS] = {"commits", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_RUNS_RESUMED] = {"runs_resumed", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_RECORDS_REPLAYED] = {"records_replayed", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_RUNS_NOT_BEGUN] = {"runs_not_begun", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_RECOVERY] = {"recovery_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
+    [METRIC_RECORDS_BEFORE] = {"records_before", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_RECORDS_REFUSED] = {"records_refused", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_RECORDS_UNKNOWN] = {"records_unknown", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_BATCHES] = {"batches", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_RETRIES] = {"retries", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_RECORDS_PER_COMMIT] = {"records_per_commit", METRIC_UNIT_RATIO, METRIC_OF_STORE},
+    [METRIC_COMMIT_MEAN] = {"commit_mean_ns", METRIC_UNIT_NS, METRIC_OF_STORE},
+    [METRIC_CHECKPOINTS] = {"checkpoints", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_CHECKPOINT_MEAN] = {"checkpoint_mean_ns", METRIC_UNIT_NS, METRIC_OF_STORE},
+    [METRIC_SYNCS] = {"syncs", METRIC_UNIT_COUNT, METRIC_OF_STORE},
+    [METRIC_WAL] = {"wal_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
+    [METRIC_DB] = {"db_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
+    [METRIC_STORE] = {"store_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
+    [METRIC_LOGICAL] = {"logical_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
+    [METRIC_WRITE_AMPLIFICATION] = {"write_amplification", METRIC_UNIT_RATIO, METRIC_OF_STORE},
+    [METRIC_COMMITS_PER_RUN] = {"commits_per_run", METRIC_UNIT_RATIO, METRIC_OF_STORE},
+    [METRIC_SYNCS_PER_RUN] = {"syncs_per_run", METRIC_UNIT_RATIO, METRIC_OF_STORE},
+    [METRIC_LOGICAL_PER_RUN] = {"logical_per_run_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
+    [METRIC_WAL_PER_RUN] = {"wal_per_run_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
+    [METRIC_DB_PER_RUN] = {"db_per_run_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
 };
 
 static struct metric_value whole(uint64_t value)
@@ -44,15 +77,32 @@ static struct metric_value whole(uint64_t value)
     };
 }
 
-/* A share of a sum, rounded to the nearest; unknown when there is nothing to share it among. */
+/* A figure of the journal's, which it may not be able to tell. */
+static struct metric_value whole_if_known(uint64_t value)
+{
+    if (value == JOURNAL_NOT_KNOWN)
+        return (struct metric_value){.is_known = false};
+    return whole(value);
+}
+
+/* A share of a sum, rounded to the nearest; unknown when one of them is, or when there is nothing
+ * to share it among. */
 static struct metric_value mean(uint64_t sum, uint64_t count)
 {
-    if (count == 0)
+    if (sum == JOURNAL_NOT_KNOWN || count == JOURNAL_NOT_KNOWN || count == 0)
         return (struct metric_value){.is_known = false};
     return whole(sum / count + (sum % count >= count - count / 2));
 }
 
-static struct metric_value rate(uint64_t count, uint64_t elapsed_ns)
+/* The same, not rounded. */
+static struct metric_value ratio(uint64_t sum, uint64_t count)
+{
+    if (sum == JOURNAL_NOT_KNOWN || count == JOURNAL_NOT_KNOWN || count == 0)
+        return (struct metric_value){.is_known = false};
+    return (struct metric_value){.is_known = true, .rate = (double)sum / (double)count};
+}
+
+struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns)
 {
     if (elapsed_ns == 0)
         return (struct metric_value){.is_known = true, .rate = 0};
@@ -60,17 +110,81 @@ static struct metric_value rate(uint64_t count, uint64_t elapsed_ns)
     return (struct metric_value){.is_known = true, .rate = per_s};
 }
 
-static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
-                            const struct campaign_result *result)
+static uint64_t count_ended(const struct campaign_result *result)
 {
     uint64_t ended = 0;
     for (int outcome = 0; outcome < OUTCOME_COUNT; outcome++)
         ended += result->runs_by_outcome[outcome];
+    return ended;
+}
+
+static void compute_store(struct metric_value metrics[METRIC_COUNT],
+                          const struct campaign_result *result)
+{
+    const struct journal_io *io = &result->io;
+    uint64_t ended = count_ended(result);
+    bool is_less = result->records_bytes < result->bytes_before; /* it could not be read back */
+    uint64_t logical = is_less ? JOURNAL_NOT_KNOWN : result->records_bytes - result->bytes_before;
+    bool is_written_known = io->wal_bytes != JOURNAL_NOT_KNOWN && io->db_bytes != JOURNAL_NOT_KNOWN;
+    uint64_t written = is_written_known ? io->wal_bytes + io->db_bytes : JOURNAL_NOT_KNOWN;
+
+    metrics[METRIC_RECORDS] = whole(result->records);
+    metrics[METRIC_RECORDS_BEFORE] = whole(result->records_before);
+    metrics[METRIC_RECORDS_ACKED] = whole(result->records_acked);
+    metrics[METRIC_RECORDS_REFUSED] = whole(result->records_refused);
+    metrics[METRIC_RECORDS_UNKNOWN] = whole(result->records_unknown);
+    metrics[METRIC_RECORDS_BYTES] = whole(result->records_bytes);
+    metrics[METRIC_BATCHES] = whole(result->batches);
+    metrics[METRIC_RETRIES] = whole(result->retries);
+    metrics[METRIC_COMMITS] = whole_if_known(io->commits);
+    metrics[METRIC_RECORDS_PER_COMMIT] = ratio(result->records_acked, io->commits);
+    metrics[METRIC_COMMIT_MEAN] = mean(io->commit_ns, io->commits);
+    metrics[METRIC_CHECKPOINTS] = whole_if_known(io->checkpoints);
+    metrics[METRIC_CHECKPOINT_MEAN] = mean(io->checkpoint_ns, io->checkpoints);
+    metrics[METRIC_SYNCS] = whole_if_known(io->syncs);
+    metrics[METRIC_WAL] = whole_if_known(io->wal_bytes);
+    metrics[METRIC_DB] = whole_if_known(io->db_bytes);
+    metrics[METRIC_STORE] = whole_if_known(io->store_bytes);
+    metrics[METRIC_LOGICAL] = whole_if_known(logical);
+    metrics[METRIC_WRITE_AMPLIFICATION] = ratio(written, logical);
+    metrics[METRIC_COMMITS_PER_RUN] = ratio(io->commits, ended);
+    metrics[METRIC_SYNCS_PER_RUN] = ratio(io->syncs, ended);
+    metrics[METRIC_LOGICAL_PER_RUN] = mean(logical, ended);
+    metrics[METRIC_WAL_PER_RUN] = mean(io->wal_bytes, ended);
+    metrics[METRIC_DB_PER_RUN] = mean(io->db_bytes, ended);
+}
+
+static void compute_recovery(struct metric_value metrics[METRIC_COUNT],
+                             const struct campaign_result *result)
+{
+    if (!result->is_resumed)
+        return; /* Zeroed, they are not known. */
+    metrics[METRIC_RUNS_RESUMED] = whole(result->runs_resumed);
+    metrics[METRIC_RUNS_NOT_BEGUN] = whole(result->runs_not_begun);
+    metrics[METRIC_RECORDS_REPLAYED] = whole(result->records_replayed);
+    metrics[METRIC_RECOVERY] = whole(result->recovery_ns);
+}
+
+static void compute_schedule(struct metric_value metrics[METRIC_COUNT],
+                             const struct campaign_result *result)
+{
+    if (result->runs_due == 0)
+        return; /* A closed loop has none. */
+    metrics[METRIC_RUNS_DUE] = whole(result->runs_due);
+    metrics[METRIC_RUNS_QUEUED] = whole(result->runs_queued);
+    if (result->issuing_ns > 0)
+        metrics[METRIC_OFFERED] = report_rate(result->runs_due, result->issuing_ns);
+}
+
+static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
+                            const struct campaign_result *result)
+{
+    uint64_t ended = count_ended(result);
     uint64_t completed = result->runs_by_outcome[OUTCOME_COMPLETED];
 
     metrics[METRIC_ELAPSED] = whole(result->elapsed_ns);
-    metrics[METRIC_THROUGHPUT] = rate(completed, result->elapsed_ns);
-    metrics[METRIC_RECORD_RATE] = rate(result->records, result->elapsed_ns);
+    metrics[METRIC_THROUGHPUT] = report_rate(completed, result->elapsed_ns);
+    metrics[METRIC_RECORD_RATE] = report_rate(report_records_new(result), result->elapsed_ns);
     metrics[METRIC_RUNS_STARTED] = whole(result->runs_started);
     metrics[METRIC_RUNS_COMPLETED] = whole(completed);
     metrics[METRIC_ERRORS] = whole(ended - completed);
@@ -81,6 +195,7 @@ static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_TOOL_MEAN] = mean(result->tool_ns, completed);
     metrics[METRIC_MODEL_CALLS] = whole(result->model_calls);
     metrics[METRIC_TOOL_CALLS] = whole(result->tool_calls);
+    metrics[METRIC_BUSIEST] = (struct metric_value){.is_known = true, .rate = result->busiest};
     metrics[METRIC_PEAK_TASKS] = whole(result->peak_tasks);
     metrics[METRIC_HEAP_DELTA] =
         (struct metric_value){.is_known = true, .whole = result->heap_delta_bytes};
@@ -89,15 +204,66 @@ static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_PEAK_RSS] = whole(result->peak_rss_bytes);
     metrics[METRIC_CPU] = whole(result->cpu_ns);
     metrics[METRIC_CPU_PER_RUN] = mean(result->cpu_ns, ended);
-    metrics[METRIC_RECORDS] = whole(result->records);
-    metrics[METRIC_RECORDS_ACKED] = whole(result->records_acked);
-    metrics[METRIC_RECORDS_BYTES] = whole(result->records_bytes);
-    metrics[METRIC_COMMITS] = whole(result->commits);
+    compute_store(metrics, result);
+    compute_schedule(metrics, result);
+    compute_recovery(metrics, result);
+}
+
+uint64_t report_records_new(const struct campaign_result *result)
+{
+    /* A store that has lost records may hold less than before; that has been found out. */
+    return result->records > result->records_before ? result->records - result->records_before : 0;
+}
+
+bool report_is_durable(const struct report *report)
+{
+    struct journal_config config = campaign_journal_config(&report->options->campaign);
+    return !journal_keeps_in_memory(&config);
 }
 
 const char *report_signal_name(int signal)
 {
     return signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+/* Where the next reason why the measurement is not valid goes. */
+static struct errmsg *next_reason(struct report *report)
+{
+    assert(report->reason_count < REPORT_REASONS_MAX);
+    return &report->reasons[report->reason_count++];
+}
+
+/* A scheduler that is never idle is late for what comes next; in a closed loop that is what is
+ * looked for. */
+static void check_busy(struct report *report)
+{
+    const double busy_max = 0.9;
+    const struct campaign_result *result = report->result;
+    if (campaign_is_open_loop(&report->options->campaign) && result->busiest > busy_max)
+        (void)errmsg_set(next_reason(report), 0,
+                         "a scheduler thread was busy for %.0f%% of the time: more threads, or a "
+                         "lower rate",
+                         100 * result->busiest);
+}
+
+/* What the scheduler adds to a response time is not the system's that is measured. */
+static void check_dispatch(struct report *report)
+{
+    enum { DISPATCH_SHARE = 10 /* a tenth of the response time at the most */ };
+    const struct hist *dispatch = report->result->dispatch;
+    const struct hist *response = report->result->response;
+    char lag[UNITS_TEXT_BYTES];
+    char whole_time[UNITS_TEXT_BYTES];
+    if (!hist_quantile_is_known(dispatch, 0.99) || !hist_quantile_is_known(response, 0.99))
+        return;
+    uint64_t lag_ns = hist_quantile_ns(dispatch, 0.99);
+    uint64_t response_ns = hist_quantile_ns(response, 0.99);
+    if (lag_ns > response_ns / DISPATCH_SHARE)
+        (void)errmsg_set(next_reason(report), 0,
+                         "runs were started late: the dispatch lag's p99 is %s, more than a tenth "
+                         "of the response time's, %s",
+                         units_format_duration(lag_ns, lag),
+                         units_format_duration(response_ns, whole_time));
 }
 
 void report_init(struct report *report, const struct options *options,
@@ -110,21 +276,28 @@ void report_init(struct report *report, const struct options *options,
     report->version = version_of_build();
     report->stop_signal = stop_signal;
     compute_metrics(report->metrics, result);
+    report_hold_slos(report);
 
     if (stop_signal != 0)
-        (void)errmsg_set(&report->reasons[report->reason_count++], 0, "interrupted by %s",
+        (void)errmsg_set(next_reason(report), 0, "interrupted by %s",
                          report_signal_name(stop_signal));
     if (journal_error != NULL)
-        (void)errmsg_set(&report->reasons[report->reason_count++], 0, "journal: %s",
-                         journal_error->text);
+        (void)errmsg_set(next_reason(report), 0, "journal: %s", journal_error->text);
     if (result->scheduler_error.text[0] != '\0')
-        (void)errmsg_set(&report->reasons[report->reason_count++], 0, "a scheduler gave up: %s",
+        (void)errmsg_set(next_reason(report), 0, "a scheduler gave up: %s",
                          result->scheduler_error.text);
-    if (result->has_store_failed)
-        (void)errmsg_set(&report->reasons[report->reason_count++], 0,
+    if (result->journal_error.text[0] != '\0')
+        (void)errmsg_set(next_reason(report), 0, "the journal stopped taking records: %s",
+                         result->journal_error.text);
+    else if (result->has_store_failed)
+        (void)errmsg_set(next_reason(report), 0,
                          "the journal refused records, and no more runs were started");
-    if (result->runs_by_outcome[OUTCOME_COMPLETED] == 0)
-        (void)errmsg_set(&report->reasons[report->reason_count++], 0, "no run completed");
+    check_dispatch(report);
+    check_busy(report);
+    /* That there was nothing to resume is an answer. */
+    bool is_nothing_to_do = result->is_resumed && result->runs_started == 0;
+    if (result->runs_by_outcome[OUTCOME_COMPLETED] == 0 && !is_nothing_to_do)
+        (void)errmsg_set(next_reason(report), 0, "no run completed");
 }
 
 int report_render(const struct report_format *format, const struct report *report, char **text,

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "cmd/host.h"
+#include "cmd/intervals.h"
 #include "cmd/options.h"
 #include "cmd/output_file.h"
 #include "cmd/version.h"
@@ -25,6 +26,9 @@ enum metric {
     METRIC_THROUGHPUT,
     METRIC_RECORD_RATE,
     METRIC_RUNS_STARTED,
+    METRIC_RUNS_DUE,
+    METRIC_RUNS_QUEUED,
+    METRIC_OFFERED,
     METRIC_RUNS_COMPLETED,
     METRIC_ERRORS,
     METRIC_RUNS_ABANDONED,
@@ -40,14 +44,45 @@ enum metric {
     METRIC_PEAK_RSS,
     METRIC_CPU,
     METRIC_CPU_PER_RUN,
+    METRIC_BUSIEST,
     METRIC_RECORDS,
     METRIC_RECORDS_ACKED,
     METRIC_RECORDS_BYTES,
     METRIC_COMMITS,
+    METRIC_RUNS_RESUMED,
+    METRIC_RECORDS_REPLAYED,
+    METRIC_RUNS_NOT_BEGUN,
+    METRIC_RECOVERY,
+    METRIC_RECORDS_BEFORE,
+    METRIC_RECORDS_REFUSED,
+    METRIC_RECORDS_UNKNOWN,
+    METRIC_BATCHES,
+    METRIC_RETRIES,
+    METRIC_RECORDS_PER_COMMIT,
+    METRIC_COMMIT_MEAN,
+    METRIC_CHECKPOINTS,
+    METRIC_CHECKPOINT_MEAN,
+    METRIC_SYNCS,
+    METRIC_WAL,
+    METRIC_DB,
+    METRIC_STORE,
+    METRIC_LOGICAL,
+    METRIC_WRITE_AMPLIFICATION,
+    METRIC_COMMITS_PER_RUN,
+    METRIC_SYNCS_PER_RUN,
+    METRIC_LOGICAL_PER_RUN,
+    METRIC_WAL_PER_RUN,
+    METRIC_DB_PER_RUN,
     METRIC_COUNT,
 };
 
-enum metric_unit { METRIC_UNIT_COUNT, METRIC_UNIT_NS, METRIC_UNIT_BYTES, METRIC_UNIT_PER_S };
+enum metric_unit {
+    METRIC_UNIT_COUNT,
+    METRIC_UNIT_NS,
+    METRIC_UNIT_BYTES,
+    METRIC_UNIT_PER_S,
+    METRIC_UNIT_RATIO,
+};
 enum metric_section { METRIC_OF_RESULT, METRIC_OF_STORE };
 
 struct metric_row {
@@ -60,26 +95,37 @@ extern const struct metric_row metric_rows[METRIC_COUNT];
 struct metric_value {
     bool is_known;
     int64_t whole; /* of counts, ns and bytes */
-    double rate;   /* of METRIC_UNIT_PER_S */
+    double rate;   /* of METRIC_UNIT_PER_S and METRIC_UNIT_RATIO */
 };
 
-enum { REPORT_REASONS_MAX = 5, REPORT_FORMATS_MAX = 4 };
+enum { REPORT_REASONS_MAX = 7, REPORT_FORMATS_MAX = 8 };
+
+/* What an objective of the options was held against. */
+struct report_slo {
+    bool is_known;
+    bool is_met;
+    double value; /* in the unit of the bound */
+};
 
 struct report {
     const struct options *options;
     const struct campaign_result *result;
+    const struct intervals *intervals; /* set before it is written; NULL: none are known */
     struct version version;
     struct host host; /* filled when a format that is wanted needs it */
     int stop_signal;  /* that ended the campaign early, or 0 */
     struct metric_value metrics[METRIC_COUNT];
     struct errmsg reasons[REPORT_REASONS_MAX]; /* why the measurement is not valid */
     size_t reason_count;
+    struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
+    size_t slos_missed;
 };
 
 struct report_format {
     const char *name;
     size_t path_offset; /* of the member of struct options that holds its path */
     bool needs_host;
+    bool is_appended; /* to what is in the file */
     /* To memory, so that it can only fail for want of it: 0 or -ENOMEM. */
     int (*write)(FILE *out, const struct report *report);
 };
@@ -89,6 +135,12 @@ struct report_format {
 extern const struct report_format *const report_table[];
 extern const struct report_format report_text;
 extern const struct report_format report_json;
+extern const struct report_format report_csv;
+extern const struct report_format report_markdown;
+extern const struct report_format report_hgrm;
+extern const struct report_format report_gobench;
+extern const struct report_format report_bmf;
+extern const struct report_format report_openmetrics;
 
 /* The files that the flags name, open while the campaign runs. */
 struct report_outputs {
@@ -101,6 +153,9 @@ struct report_outputs {
 void report_init(struct report *report, const struct options *options,
                  const struct campaign_result *result, int stop_signal,
                  const struct errmsg *journal_error);
+
+/* Fills slos; report_init() does. */
+void report_hold_slos(struct report *report);
 
 /* Writes the summary and every format whose path is set. 0, or -errno with one line in `why`; a
  * format that fails does not keep the others from being written. */
@@ -117,5 +172,14 @@ int report_outputs_open(struct report_outputs *outputs, const struct options *op
 void report_outputs_close(struct report_outputs *outputs);
 
 const char *report_signal_name(int signal); /* "SIGINT", "SIGTERM" */
+
+/* A count a second; 0 when there was no time. */
+struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns);
+
+/* Records that this process has added, by reading back. */
+uint64_t report_records_new(const struct campaign_result *result);
+
+/* Whether the journal keeps anything once the process has ended. */
+bool report_is_durable(const struct report *report);
 
 #endif

@@ -67,6 +67,8 @@ static json_t *metric(struct metric_value value, enum metric_unit unit)
     case METRIC_UNIT_NS:
     case METRIC_UNIT_BYTES:
         return json_integer(value.whole);
+    case METRIC_UNIT_RATIO:
+        return json_real(round(value.rate * 1e6) / 1e6);
     case METRIC_UNIT_PER_S:
         return json_real(round(value.rate * 1000) / 1000);
     }
@@ -102,24 +104,68 @@ static json_t *host(bool *failed, const struct host *machine)
     return object;
 }
 
+/* A count that was not given is the journal's to choose, and one of nothing is none. */
+static json_t *whole_or_null(uint64_t count)
+{
+    return count != 0 ? whole(count) : json_null();
+}
+
 static json_t *store(bool *failed, const struct report *report)
 {
     json_t *object = json_object();
     set(failed, object, "journal", text_or_null(report->result->journal_name));
     set(failed, object, "durability", text_or_null(durability_name(report->result->durability)));
     set_metrics(failed, object, report, METRIC_OF_STORE);
+    set(failed, object, "campaign", whole(report->result->campaign));
+    set(failed, object, "run_id", text_or_null(run_key_name(report->options->campaign.run_key)));
+    set(failed, object, "shards", whole_or_null(report->result->shards));
+    set(failed, object, "connections", whole_or_null(report->result->connections));
+    set(failed, object, "io_is_servers", json_boolean(report->result->io.is_servers));
     return object;
 }
 
-/* The value of every flag, as given or by default. */
+static json_t *dist_or_null(const struct dist *dist)
+{
+    return text_or_null(campaign_dist_if_given(dist) != NULL ? dist->spec : NULL);
+}
+
+/* Rounded to what a flag can say. */
+static json_t *rate(double per_s)
+{
+    return json_real(round(per_s * 1e6) / 1e6);
+}
+
+static json_t *arrival(const struct campaign_config *campaign)
+{
+    return text_or_null(
+        campaign_is_open_loop(campaign) ? arrival_process_name(campaign->arrival.process) : NULL);
+}
+
+static json_t *stages(bool *failed, const struct arrival_plan *plan)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < plan->stage_count; i++) {
+        json_t *stage = json_object();
+        set(failed, stage, "duration_ns", whole(plan->stages[i].duration_ns));
+        set(failed, stage, "rate_runs_per_s", rate(plan->stages[i].rate));
+        append(failed, array, stage);
+    }
+    return array;
+}
+
+/* The value of every flag, as given, as the store says, or by default. */
 static json_t *config(bool *failed, const struct report *report)
 {
     const struct options *options = report->options;
     const struct campaign_config *campaign = &options->campaign;
     json_t *object = json_object();
     bool is_counted = campaign->runs > 0;
+    bool is_resume = campaign->mode == JOURNAL_RESUME;
     set(failed, object, "runs", is_counted ? whole(campaign->runs) : json_null());
     set(failed, object, "duration_ns", is_counted ? json_null() : whole(campaign->duration_ns));
+    set(failed, object, "rate_runs_per_s", rate(campaign->arrival.rate));
+    set(failed, object, "arrival", arrival(campaign));
+    set(failed, object, "stages", stages(failed, &campaign->arrival));
     set(failed, object, "concurrency", whole(campaign->concurrency));
     set(failed, object, "threads", whole(campaign->threads));
     set(failed, object, "loop", text_or_null(campaign->loop_name));
@@ -130,14 +176,31 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "tools", whole(campaign->tools));
     set(failed, object, "tool_latency", text_or_null(campaign->tool_latency.spec));
     set(failed, object, "tool_effect", text_or_null(tool_effect_name(campaign->tool_effect)));
+    set(failed, object, "prompt_bytes", dist_or_null(&campaign->prompt_bytes));
+    set(failed, object, "reply_bytes", dist_or_null(&campaign->reply_bytes));
+    set(failed, object, "history", text_or_null(history_mode_name(campaign->history)));
     set(failed, object, "ledger", text_or_null(campaign->ledger_path));
     /* What follows the scheme of a URI may be a password. */
     set(failed, object, "journal", text_or_null(report->result->journal_name));
     set(failed, object, "durability", text_or_null(durability_name(report->result->durability)));
     set(failed, object, "json", text_or_null(options->json_path));
+    set(failed, object, "csv", text_or_null(options->csv_path));
+    set(failed, object, "markdown", text_or_null(options->markdown_path));
+    set(failed, object, "hgrm", text_or_null(options->hgrm_path));
+    set(failed, object, "gobench", text_or_null(options->gobench_path));
+    set(failed, object, "bmf", text_or_null(options->bmf_path));
+    set(failed, object, "openmetrics", text_or_null(options->openmetrics_path));
     set(failed, object, "progress_ns",
         options->is_progress_given ? whole(options->progress_ns) : json_null());
     set(failed, object, "quiet", json_boolean(options->is_quiet));
+    set(failed, object, "mode", json_string(is_resume ? "resume" : "run"));
+    set(failed, object, "campaign", is_resume ? whole(campaign->campaign) : json_null());
+    set(failed, object, "tool_retry",
+        is_resume ? text_or_null(options_retry_name(campaign->tool_retry)) : json_null());
+    set(failed, object, "run_id", text_or_null(run_key_name(campaign->run_key)));
+    set(failed, object, "shards", whole_or_null(campaign->shards));
+    set(failed, object, "connections", whole_or_null(campaign->connections));
+    set(failed, object, "retry_for_ns", whole(campaign->retry_for_ns));
     return object;
 }
 
@@ -145,6 +208,7 @@ static json_t *result(bool *failed, const struct report *report)
 {
     const struct campaign_result *campaign = report->result;
     const char *first_error = campaign->first_error.text;
+    const char *journal_error = campaign->journal_error.text;
     json_t *object = json_object();
     json_t *outcomes = json_object();
     for (int i = 0; i < OUTCOME_COUNT; i++)
@@ -155,6 +219,8 @@ static json_t *result(bool *failed, const struct report *report)
     set(failed, object, "loop", text_or_null(campaign->loop_name));
     set(failed, object, "loop_fallback", text_or_null(campaign->loop_fallback));
     set(failed, object, "first_error", text_or_null(first_error[0] == '\0' ? NULL : first_error));
+    set(failed, object, "journal_error",
+        text_or_null(journal_error[0] == '\0' ? NULL : journal_error));
     return object;
 }
 
@@ -197,8 +263,42 @@ static json_t *latency(bool *failed, const struct campaign_result *campaign)
     set(failed, object, "failed", histogram(failed, campaign->failed));
     set(failed, object, "append", histogram(failed, campaign->append));
     set(failed, object, "lag", histogram(failed, campaign->lag));
+    set(failed, object, "dispatch", histogram(failed, campaign->dispatch));
     set(failed, object, "overshoot", histogram(failed, campaign->overshoot));
     return object;
+}
+
+static json_t *intervals(bool *failed, const struct intervals *intervals)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; intervals != NULL && i < intervals->count; i++) {
+        const struct interval *row = &intervals->rows[i];
+        json_t *object = json_object();
+        set(failed, object, "end_ns", whole(row->end_ns));
+        set(failed, object, "runs_started", whole(row->started));
+        set(failed, object, "runs_ended", whole(row->ended));
+        set(failed, object, "errors", whole(row->errors));
+        set(failed, object, "records", whole(row->records));
+        set(failed, object, "in_flight", whole(row->in_flight));
+        set(failed, object, "backlog", whole(row->backlog));
+        append(failed, array, object);
+    }
+    return array;
+}
+
+/* Times in ns, shares and rates as they are. */
+static json_t *slos(bool *failed, const struct report *report)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < report->options->slo_count; i++) {
+        const struct report_slo *held = &report->slos[i];
+        json_t *object = json_object();
+        set(failed, object, "objective", text_or_null(report->options->slos[i].text));
+        set(failed, object, "value", held->is_known ? rate(held->value) : json_null());
+        set(failed, object, "is_met", json_boolean(held->is_met));
+        append(failed, array, object);
+    }
+    return array;
 }
 
 static json_t *validity(bool *failed, const struct report *report)
@@ -223,8 +323,8 @@ static int write_json(FILE *out, const struct report *report)
     set(&has_failed, object, "config", config(&has_failed, report));
     set(&has_failed, object, "result", result(&has_failed, report));
     set(&has_failed, object, "latency", latency(&has_failed, report->result));
-    set(&has_failed, object, "intervals", json_array());
-    set(&has_failed, object, "slo", json_array());
+    set(&has_failed, object, "intervals", intervals(&has_failed, report->intervals));
+    set(&has_failed, object, "slo", slos(&has_failed, report));
     set(&has_failed, object, "validity", validity(&has_failed, report));
     if (!has_failed && json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0)
         has_failed = true;

@@ -37,20 +37,17 @@ static int summary_fd(const struct options *options)
 
 /* What is written must not be what is read. */
 static int check_lists(const char *flag, const struct output_file *file,
-                       const struct campaign_config *campaign, struct errmsg *why)
+                       const struct options *options, struct errmsg *why)
 {
-    const struct {
-        const char *flag;
-        const struct dist *dist;
-    } dists[] = {{"latency", &campaign->latency}, {"tool-latency", &campaign->tool_latency}};
-
-    for (size_t i = 0; i < sizeof(dists) / sizeof(dists[0]); i++) {
+    size_t at = 0;
+    const char *reader = NULL;
+    const struct dist *dist;
+    while ((dist = options_next_dist(options, &at, &reader)) != NULL) {
         struct stat status;
-        if (dists[i].dist->kind == DIST_FILE &&
-            stat(strchr(dists[i].dist->spec, ':') + 1, &status) == 0 &&
+        if (dist->kind == DIST_FILE && stat(strchr(dist->spec, ':') + 1, &status) == 0 &&
             output_file_is(file, &status))
             return errmsg_set(why, -EINVAL, "-%s must not name the list that -%s reads", flag,
-                              dists[i].flag);
+                              reader);
     }
     return 0;
 }
@@ -70,6 +67,17 @@ static int check_streams(const char *flag, const struct output_file *file, struc
     return 0;
 }
 
+/* The store may replace its files, and does not expect that others do. */
+static int check_store(const char *flag, const struct output_file *file,
+                       const struct options *options, struct errmsg *why)
+{
+    struct journal_config config = campaign_journal_config(&options->campaign);
+    if (!journal_owns_path(&config, file->place[0] != '\0' ? file->place : file->path))
+        return 0;
+    return errmsg_set(why, -EINVAL, "-%s must not name a file of the journal: %s, of -journal %s",
+                      flag, file->path, options->campaign.journal_uri);
+}
+
 static int open_output(struct output_file *file, const char *flag, const char *path,
                        enum output_use use, const struct options *options, struct errmsg *why)
 {
@@ -78,22 +86,53 @@ static int open_output(struct output_file *file, const char *flag, const char *p
     if (error != 0)
         return errmsg_set(why, error, "-%s %s", flag, reason.text);
     error = check_streams(flag, file, why);
-    if (error != 0)
-        return error;
-    return check_lists(flag, file, &options->campaign, why);
+    if (error == 0)
+        error = check_store(flag, file, options, why);
+    return error != 0 ? error : check_lists(flag, file, options, why);
 }
 
 static int open_format(struct report_outputs *outputs, struct output_file *file,
                        const struct report_format *format, const struct options *options,
                        struct errmsg *why)
 {
-    int error =
-        open_output(file, format->name, path_of(format, options), OUTPUT_REPLACED, options, why);
+    enum output_use use = format->is_appended ? OUTPUT_APPENDED : OUTPUT_REPLACED;
+    int error = open_output(file, format->name, path_of(format, options), use, options, why);
     if (error != 0)
         return error;
+    for (const struct output_file *other = outputs->files; other < file; other++)
+        if (other->path != NULL && output_file_is_same(file, other))
+            return errmsg_set(why, -EINVAL, "-%s and -%s must not name the same file",
+                              report_table[other - outputs->files]->name, format->name);
     if (outputs->ledger.path != NULL && output_file_is_same(file, &outputs->ledger))
         return errmsg_set(why, -EINVAL, "-%s and -ledger must not name the same file",
                           format->name);
+    return 0;
+}
+
+/* A new one, of a mistyped name, would split the effects of a resumed campaign in silence. */
+static int check_ledger(const struct options *options, struct errmsg *why)
+{
+    const struct campaign_config *config = &options->campaign;
+    if (config->mode != JOURNAL_RESUME || access(config->ledger_path, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    return errmsg_set(why, -ENOENT,
+                      "-ledger: the ledger of a resumed campaign must be there, and there is no %s",
+                      config->ledger_path);
+}
+
+/* Two on one stream are neither. */
+static int check_one_stream(const struct options *options, struct errmsg *why)
+{
+    const char *first = NULL;
+    for (const struct report_format *const *row = report_table; *row != NULL; row++) {
+        const char *path = path_of(*row, options);
+        if (path == NULL || !is_standard_output(path))
+            continue;
+        if (first != NULL)
+            return errmsg_set(why, -EINVAL, "-%s and -%s must not both go to standard output",
+                              first, (*row)->name);
+        first = (*row)->name;
+    }
     return 0;
 }
 
@@ -101,9 +140,13 @@ static int open_outputs(struct report_outputs *outputs, const struct options *op
                         struct errmsg *why)
 {
     const char *ledger = options->campaign.ledger_path;
-    int error = output_check_stream(STDOUT_FILENO, why);
+    int error = check_one_stream(options, why);
+    if (error == 0)
+        error = output_check_stream(STDOUT_FILENO, why);
     if (error == 0)
         error = output_check_stream(summary_fd(options), why);
+    if (error == 0 && ledger != NULL)
+        error = check_ledger(options, why);
     if (error == 0 && ledger != NULL)
         error = open_output(&outputs->ledger, "ledger", ledger, OUTPUT_APPENDED, options, why);
     for (size_t i = 0; error == 0 && report_table[i] != NULL; i++) {

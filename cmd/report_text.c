@@ -31,6 +31,24 @@ static void print_megabytes(FILE *out, const char *label, struct metric_value va
                   value.is_known ? units_format_megabytes(value.whole, text) : "-");
 }
 
+static void print_count(FILE *out, const char *label, struct metric_value value)
+{
+    (void)fputs(label, out);
+    if (value.is_known)
+        (void)fprintf(out, "%" PRId64, value.whole);
+    else
+        (void)fputc('-', out);
+}
+
+static void print_ratio(FILE *out, const char *label, struct metric_value value)
+{
+    (void)fputs(label, out);
+    if (value.is_known)
+        (void)fprintf(out, "%.*f", value.rate < 10 ? 1 : 0, value.rate);
+    else
+        (void)fputc('-', out);
+}
+
 /* A whole number, but for rates so low that it would say nothing. */
 static void print_rate(FILE *out, const char *label, struct metric_value value)
 {
@@ -38,20 +56,20 @@ static void print_rate(FILE *out, const char *label, struct metric_value value)
     (void)fprintf(out, "%s%.*f", label, decimals, value.rate);
 }
 
+static void print_percentile(FILE *out, const char *label, const struct hist *hist, double quantile)
+{
+    struct metric_value value = {
+        .is_known = hist_quantile_is_known(hist, quantile),
+        .whole = (int64_t)hist_quantile_ns(hist, quantile),
+    };
+    print_duration(out, label, value);
+}
+
 static void print_percentiles(FILE *out, const struct hist *hist)
 {
-    static const struct {
-        const char *label;
-        double quantile;
-    } columns[] = {{"p50=", 0.50}, {" p90=", 0.90}, {" p99=", 0.99}};
-
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        struct metric_value value = {
-            .is_known = hist_quantile_is_known(hist, columns[i].quantile),
-            .whole = (int64_t)hist_quantile_ns(hist, columns[i].quantile),
-        };
-        print_duration(out, columns[i].label, value);
-    }
+    print_percentile(out, "p50=", hist, 0.50);
+    print_percentile(out, " p90=", hist, 0.90);
+    print_percentile(out, " p99=", hist, 0.99);
     struct metric_value max = {.is_known = hist->count > 0, .whole = (int64_t)hist->max_ns};
     print_duration(out, " max=", max);
 }
@@ -59,6 +77,28 @@ static void print_percentiles(FILE *out, const struct hist *hist)
 static bool is_zero(const struct dist *dist)
 {
     return dist->kind == DIST_CONSTANT && dist->a == 0;
+}
+
+static void print_if_given(FILE *out, const char *label, const struct dist *dist)
+{
+    if (campaign_dist_if_given(dist) == NULL)
+        return;
+    (void)fputs(label, out);
+    print_clean(out, dist->spec);
+}
+
+static void print_journal_settings(FILE *out, const struct campaign_config *config)
+{
+    char text[UNITS_TEXT_BYTES];
+    if (config->run_key != RUN_KEY_SEQ)
+        (void)fprintf(out, " run-id=%s", run_key_name(config->run_key));
+    if (config->shards != 0)
+        (void)fprintf(out, " shards=%" PRIu32, config->shards);
+    if (config->connections != 0)
+        (void)fprintf(out, " connections=%" PRIu32, config->connections);
+    if (config->retry_for_ns != OPTIONS_RETRY_FOR_NS_DEFAULT)
+        (void)fprintf(out, " retry-for=%s",
+                      units_format_duration_exact(config->retry_for_ns, text));
 }
 
 /* What is not printed is at its default: two configurations never look the same. */
@@ -75,8 +115,15 @@ static void print_what_is_not_default(FILE *out, const struct campaign_config *c
     }
     if (config->tool_effect != TOOL_EFFECT_NOOP)
         (void)fprintf(out, " tool-effect=%s", tool_effect_name(config->tool_effect));
+    print_if_given(out, " prompt-bytes=", &config->prompt_bytes);
+    print_if_given(out, " reply-bytes=", &config->reply_bytes);
+    if (config->history != HISTORY_DELTA)
+        (void)fprintf(out, " history=%s", history_mode_name(config->history));
     if (config->timeout_ns > 0)
         (void)fprintf(out, " timeout=%s", units_format_duration_exact(config->timeout_ns, text));
+    print_journal_settings(out, config);
+    if (config->tool_retry != AGENT_RETRY_HALT)
+        (void)fprintf(out, " tool-retry=%s", options_retry_name(config->tool_retry));
 }
 
 static void print_configuration(FILE *out, const struct report *report)
@@ -94,6 +141,16 @@ static void print_configuration(FILE *out, const struct report *report)
                   result->journal_name, durability_name(result->durability), result->threads,
                   result->loop_name, config->seed);
     print_what_is_not_default(out, config);
+    if (result->is_resumed)
+        (void)fprintf(out, " resume of campaign=%" PRIu64, result->campaign);
+    if (config->arrival.rate > 0)
+        (void)fprintf(out, " rate=%.9g/s", config->arrival.rate);
+    for (uint32_t i = 0; i < config->arrival.stage_count; i++)
+        (void)fprintf(out, "%s%s:%.9g/s", i == 0 ? " stages=" : ",",
+                      units_format_duration_exact(config->arrival.stages[i].duration_ns, text),
+                      config->arrival.stages[i].rate);
+    if (config->arrival.process != ARRIVAL_CONSTANT)
+        (void)fprintf(out, " arrival=%s", arrival_process_name(config->arrival.process));
     (void)fputc('\n', out);
 }
 
@@ -105,12 +162,12 @@ static void print_throughput(FILE *out, const struct report *report)
     print_rate(out, " throughput=", metrics[METRIC_THROUGHPUT]);
     print_rate(out, " runs/s (", metrics[METRIC_RECORD_RATE]);
     (void)fputs(" journal records/s, ", out);
-    if (strcmp(result->journal_name, "memory") == 0)
-        (void)fputs("in-memory journal", out);
-    else
+    if (report_is_durable(report))
         (void)fprintf(out, "%s journal, durability=%s", result->journal_name,
                       durability_name(result->durability));
-    (void)fprintf(out, "; %" PRId64 " records)\n", metrics[METRIC_RECORDS].whole);
+    else
+        (void)fputs("in-memory journal", out);
+    (void)fprintf(out, "; %" PRIu64 " records)\n", report_records_new(result));
 }
 
 static void print_resources(FILE *out, const struct report *report)
@@ -122,6 +179,48 @@ static void print_resources(FILE *out, const struct report *report)
     print_megabytes(out, "  peak rss=", metrics[METRIC_PEAK_RSS]);
     print_duration(out, "  cpu=", metrics[METRIC_CPU_PER_RUN]);
     (void)fputs("/run\n", out);
+}
+
+/* What the records cost the store. */
+static void print_store(FILE *out, const struct report *report)
+{
+    const struct metric_value *metrics = report->metrics;
+    const struct campaign_result *result = report->result;
+    print_percentile(out, "store: append p50=", result->append, 0.50);
+    print_percentile(out, " p99=", result->append, 0.99);
+    print_count(out, "  commits=", metrics[METRIC_COMMITS]);
+    print_ratio(out, " (", metrics[METRIC_RECORDS_PER_COMMIT]);
+    print_duration(out, " records, ", metrics[METRIC_COMMIT_MEAN]);
+    print_count(out, ")  fsyncs=", metrics[METRIC_SYNCS]);
+    print_count(out, "  bytes/run=", metrics[METRIC_LOGICAL_PER_RUN]);
+    print_count(out, " wal=", metrics[METRIC_WAL_PER_RUN]);
+    print_count(out, " db=", metrics[METRIC_DB_PER_RUN]);
+    print_ratio(out, " (", metrics[METRIC_WRITE_AMPLIFICATION]);
+    (void)fprintf(out, "%s%s)", metrics[METRIC_WRITE_AMPLIFICATION].is_known ? "x" : "",
+                  result->io.is_servers ? ", whole server" : "");
+    if (result->retries > 0)
+        (void)fprintf(out, " retries=%" PRIu64, result->retries);
+    (void)fputc('\n', out);
+}
+
+static void print_resumed(FILE *out, const struct report *report)
+{
+    const struct campaign_result *result = report->result;
+    const struct metric_value *metrics = report->metrics;
+    struct metric_value runs = report_rate(result->runs_resumed, result->recovery_ns);
+    struct metric_value records = report_rate(result->records_replayed, result->recovery_ns);
+    (void)fprintf(
+        out,
+        "resumed=%" PRIu64 " replayed=%" PRIu64 " records unknown=%" PRIu64 " diverged=%" PRIu64
+        " completed=%" PRIu64,
+        result->runs_resumed, result->records_replayed, result->runs_by_outcome[OUTCOME_UNKNOWN],
+        result->runs_by_outcome[OUTCOME_DIVERGED], result->runs_by_outcome[OUTCOME_COMPLETED]);
+    if (result->runs_not_begun > 0)
+        (void)fprintf(out, " not begun=%" PRIu64, result->runs_not_begun);
+    print_duration(out, " recovery=", metrics[METRIC_RECOVERY]);
+    print_rate(out, " (", runs);
+    print_rate(out, " runs/s, ", records);
+    (void)fputs(" records/s)\n", out);
 }
 
 /* The lines that stand there only when something was not as it should be. */
@@ -138,6 +237,9 @@ static void print_trouble(FILE *out, const struct report *report)
                 report->metrics[METRIC_RUNS_COMPLETED].whole, result->runs_abandoned);
         (void)fputc('\n', out);
     }
+    if (result->records_refused > 0 || result->records_unknown > 0)
+        (void)fprintf(out, "records: acked=%" PRIu64 " refused=%" PRIu64 " unknown=%" PRIu64 "\n",
+                      result->records_acked, result->records_refused, result->records_unknown);
     if (report->metrics[METRIC_ERRORS].whole == 0)
         return;
     (void)fputs("failed run latency: ", out);
@@ -153,6 +255,54 @@ static void print_trouble(FILE *out, const struct report *report)
     (void)fputs(")\n", out);
 }
 
+/* In a closed loop nobody knows what an arrival would have waited. */
+static void print_load(FILE *out, const struct report *report)
+{
+    const struct campaign_result *result = report->result;
+    const struct metric_value *metrics = report->metrics;
+    if (!campaign_is_open_loop(&report->options->campaign)) {
+        (void)fputs(
+            "closed loop: a run starts when another has ended, so a stall holds up arrivals, "
+            "and no percentile tells of their wait; -rate does\n",
+            out);
+        return;
+    }
+    const char *process = arrival_process_name(report->options->campaign.arrival.process);
+    (void)fprintf(out, "open loop: %s arrivals", process);
+    print_rate(out, ", offered=", metrics[METRIC_OFFERED]);
+    (void)fprintf(out,
+                  " runs/s due=%" PRIu64 " started=%" PRIu64 " queued=%" PRIu64 "\ndispatch lag: ",
+                  result->runs_due, result->runs_started, result->runs_queued);
+    print_percentiles(out, result->dispatch);
+    (void)fputs("\nservice time: ", out);
+    print_percentiles(out, result->service);
+    (void)fputc('\n', out);
+}
+
+static void print_slo_value(FILE *out, const struct slo *slo, const struct report_slo *held)
+{
+    char text[UNITS_TEXT_BYTES];
+    if (!held->is_known)
+        (void)fputc('-', out);
+    else if (slo_is_of_time(slo))
+        (void)fputs(units_format_duration((uint64_t)held->value, text), out);
+    else if (slo->subject == SLO_ERRORS)
+        (void)fprintf(out, "%.6g%%", 100 * held->value);
+    else
+        (void)fprintf(out, "%.6g/s", held->value);
+}
+
+static void print_slos(FILE *out, const struct report *report)
+{
+    for (size_t i = 0; i < report->options->slo_count; i++) {
+        const struct slo *slo = &report->options->slos[i];
+        const struct report_slo *held = &report->slos[i];
+        (void)fprintf(out, "slo %s: %s: ", held->is_met ? "met" : "MISSED", slo->text);
+        print_slo_value(out, slo, held);
+        (void)fputc('\n', out);
+    }
+}
+
 static int write_text(FILE *out, const struct report *report)
 {
     const struct metric_value *metrics = report->metrics;
@@ -166,7 +316,14 @@ static int write_text(FILE *out, const struct report *report)
     print_duration(out, " tool=", metrics[METRIC_TOOL_MEAN]);
     (void)fputs(" (mean)\n", out);
     print_resources(out, report);
+    if (report_is_durable(report))
+        print_store(out, report);
     print_trouble(out, report);
+    if (report->result->is_resumed)
+        print_resumed(out, report); /* which is no load that is measured */
+    else
+        print_load(out, report);
+    print_slos(out, report);
     (void)fprintf(out, "errors=%" PRId64 "\n", metrics[METRIC_ERRORS].whole);
     return 0;
 }

@@ -2,13 +2,18 @@
  * agent: the agent loop as a pure transition function: given what has happened, what is to be done
  * next.
  *
- * It knows no clock, no I/O and no memory but its own 24 bytes, so that a resumed run can be taken
- * through the very same transitions by its records. The order that makes a run durable is here: a
- * reply is recorded before it is acted on, an attempt before the tool's effect, a result before the
- * next model call, the end before the run counts.
+ * It knows no clock, no I/O and no memory but its own 32 bytes, so that a resumed run can be taken
+ * through the very same transitions by its records (replay.h). The order that makes a run durable
+ * is here: a reply is recorded before it is acted on, an attempt before the tool's effect, a result
+ * before the next model call, the end before the run counts.
  *
  *   begin → (ask the model → record the reply → [record the attempts] → run the tools → record each
  * result)* → end
+ *
+ * A run that was cut off stands where its last record was on its way. AGENT_RESUME takes it on from
+ * there: that record is there, and what the process was doing is lost. The one thing that cannot
+ * be known then is whether a tool that was attempted had its effect. Such a run ends as unknown,
+ * or, if it is told to, attempts all calls without a result anew, in their order.
  *
  * Ownership: plain data of the caller's. Threading: none. Errors: none; an event that cannot happen
  * in a state is our own mistake and asserts.
@@ -22,7 +27,10 @@
 
 #include "journal/journal.h"
 
-enum { AGENT_TOOLS_MAX = 64 };
+enum {
+    AGENT_TOOLS_MAX = 64,
+    AGENT_PASSES_MAX = 255, /* how often the calls of a turn are attempted, at the most */
+};
 
 /* Whether a tool call is said to change the world, and so journaled before it is made. */
 enum tool_effect {
@@ -39,9 +47,14 @@ enum outcome {
     OUTCOME_FAILED,  /* the model or a tool failed */
     OUTCOME_TIMEOUT, /* -timeout was over */
     OUTCOME_JOURNAL, /* a record was refused: nothing can be recorded, not even the end */
+    OUTCOME_UNKNOWN, /* resumed, and whether a tool had its effect cannot be known */
+    /* Resumed, and its records do not say what it would have done: nothing more is recorded. */
+    OUTCOME_DIVERGED,
     OUTCOME_COUNT,
 };
 const char *outcome_name(enum outcome outcome);
+/* Whether an end record tells it; a run that ends otherwise is left unfinished. */
+bool outcome_is_recorded(enum outcome outcome);
 
 enum agent_state {
     AGENT_NEW,
@@ -55,18 +68,22 @@ enum agent_state {
 };
 
 struct agent {
-    uint8_t state;          /* enum agent_state */
-    uint8_t outcome;        /* enum outcome; what the end will say */
-    bool has_effect;        /* attempts are recorded */
-    bool is_recording;      /* a record is on its way */
-    bool is_failing;        /* ends as soon as no record is on its way */
-    uint8_t tools;          /* calls that the last reply asked for; 0: it was the final one */
-    uint8_t tools_recorded; /* attempts, then results, of these that are recorded or on their way */
-    uint16_t turns;         /* model calls begun */
+    uint8_t state;     /* enum agent_state */
+    uint8_t outcome;   /* enum outcome; what the end will say */
+    bool has_effect;   /* attempts are recorded */
+    bool is_recording; /* a record is on its way */
+    bool is_failing;   /* ends as soon as no record is on its way */
+    uint8_t tools;     /* calls that the last reply asked for; 0: it was the final one */
+    uint8_t attempted; /* up to which of these the present pass of attempts has come */
+    uint8_t passes;    /* of attempts over these: one, and one more for each retry */
+    uint16_t turns;    /* model calls begun */
     uint16_t turns_max;
-    uint64_t results; /* a bit a call whose result waits to be recorded */
+    uint8_t record;      /* enum record_kind, the last that was asked for */
+    uint8_t record_call; /* of an attempt or a tool record */
+    uint64_t open;       /* a bit a call whose result is neither recorded nor on its way */
+    uint64_t results;    /* a bit a call whose result waits to be recorded */
 };
-static_assert(sizeof(struct agent) == 24, "embedded in every run");
+static_assert(sizeof(struct agent) == 32, "embedded in every run");
 
 enum agent_event_kind {
     AGENT_START,
@@ -74,8 +91,13 @@ enum agent_event_kind {
     AGENT_REPLIED,  /* the model's reply is complete and valid; value: how many tool calls it asks
                        for */
     AGENT_RESULT,   /* a tool call is over; value: which */
-    AGENT_FAIL,     /* the run cannot go on; value: enum outcome, not OUTCOME_COMPLETED */
+    AGENT_FAIL,     /* the run cannot go on; value: enum outcome, neither OUTCOME_COMPLETED nor
+                       OUTCOME_UNKNOWN */
+    AGENT_RESUME,   /* the record on its way was a run's last one; value: enum agent_retry */
 };
+
+/* What a resumed run does about calls that were attempted and have no result. */
+enum agent_retry { AGENT_RETRY_HALT, AGENT_RETRY_UNKNOWN };
 
 struct agent_event {
     enum agent_event_kind kind;
@@ -84,9 +106,10 @@ struct agent_event {
 
 enum agent_action_kind {
     AGENT_WAIT,   /* for what is on its way already */
-    AGENT_RECORD, /* append a record of kind `record`; for attempts and tools, of call `call` */
+    AGENT_RECORD, /* append a record of kind `record`, which the agent goes on naming; for attempts
+                     and tools, of call `call` */
     AGENT_ASK_MODEL,
-    AGENT_RUN_TOOLS, /* all calls of the last reply */
+    AGENT_RUN_TOOLS, /* all calls of the last reply that have no recorded result */
     AGENT_FINISH,    /* the run is over, with agent->outcome */
 };
 

@@ -2,60 +2,21 @@
  * campaign: see campaign.h. The workers open side by side and wait at a gate, so that the timed
  * part holds runs only.
  */
-#include "engine/campaign.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/base/resource.h"
+#include "engine/campaign_parts.h"
 #include "engine/loop.h"
 #include "engine/memory_plan.h"
-#include "engine/worker.h"
+#include "engine/shape.h"
 
 enum { STACK_BYTES = 1 << 20 }; /* nothing recurses; what sanitizers add fits as well */
-
-struct thread {
-    pthread_t id;
-    struct campaign *campaign;
-    struct worker *worker;
-    int error;
-    struct errmsg why;
-};
-
-struct campaign {
-    const struct campaign_config *config;
-    struct loop *waiter;
-    struct journal *journal;
-    struct load load;
-    struct worker *workers;
-    struct thread *threads;
-    uint32_t worker_count;
-    uint32_t threads_started;
-    bool is_started;
-    bool is_joined;
-    int ledger_fd;
-
-    pthread_mutex_t mutex; /* guards the gate */
-    pthread_cond_t moved;
-    uint32_t opened; /* workers that have opened, or failed to */
-    bool is_gate_open;
-    bool is_cancelled; /* the gate opens to nothing */
-
-    _Atomic uint32_t done;
-    _Atomic uint32_t at_start;
-    _Atomic uint64_t start_ns; /* 0 until all workers are at the start */
-    uint64_t heap_bytes;
-    int64_t heap_delta_bytes;
-    uint64_t cpu_ns;
-};
 
 uint64_t campaign_memory_estimate_bytes(const struct campaign_config *config)
 {
@@ -113,6 +74,7 @@ static void wait_for_all(struct campaign *c)
     lock(c);
     if (atomic_fetch_add(&c->done, 1) + 1 == c->worker_count) {
         c->cpu_ns = resource_cpu_ns() - c->cpu_ns;
+        journal_io(c->journal, &c->io_after);
         c->heap_delta_bytes = (int64_t)resource_heap_bytes() - (int64_t)c->heap_bytes;
         loop_wake(c->waiter);
         (void)pthread_cond_broadcast(&c->moved);
@@ -133,7 +95,7 @@ static void *thread_main(void *arg)
         worker_run(thread->worker, start_together(c));
         resource_flush_thread_cache();
         wait_for_all(c);
-        thread->error = worker_read_back(thread->worker);
+        thread->error = worker_read_back(thread->worker, &thread->why);
     } else if (is_open) {
         worker_close(thread->worker);
     }
@@ -149,7 +111,7 @@ static void open_gate(struct campaign *c, bool is_cancelled)
     unlock(c);
 }
 
-static void join_threads(struct campaign *c)
+void campaign_join(struct campaign *c)
 {
     for (uint32_t i = 0; i < c->threads_started && !c->is_joined; i++)
         (void)pthread_join(c->threads[i].id, NULL); /* started by us, and joined once */
@@ -194,18 +156,24 @@ static int start_threads(struct campaign *c, struct errmsg *why)
 
 /* --- life --- */
 
+/* Before the campaign is begun, so that one that was cut off at any time has its ledger: a resumed
+ * campaign must not get another one, which would split its effects in silence. */
 static int open_ledger(struct campaign *c, struct errmsg *why)
 {
-    c->ledger_fd = -1;
+    /* Not blocking: a pipe that nobody reads must hold up neither the start nor a scheduler. */
+    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+    const char *path = c->config->ledger_path;
     if (c->config->tool_effect != TOOL_EFFECT_LEDGER)
         return 0;
-    /* Not blocking: a pipe that nobody reads must hold up neither the start nor a scheduler. */
-    c->ledger_fd =
-        open(c->config->ledger_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+    c->ledger_fd = open(path, flags);
+    if (c->ledger_fd < 0 && errno == ENOENT && c->config->mode == JOURNAL_RESUME)
+        return errmsg_set(why, -ENOENT, "the ledger of a resumed campaign must be there");
+    if (c->ledger_fd < 0 && errno == ENOENT) {
+        c->ledger_fd = open(path, flags | O_CREAT | O_EXCL, 0644);
+        c->is_ledger_made = c->ledger_fd >= 0;
+    }
     if (c->ledger_fd < 0)
         return errmsg_set(why, -errno, "cannot open the ledger: %s", strerrordesc_np(errno));
-    for (uint32_t i = 0; i < c->worker_count; i++)
-        c->workers[i].shape.ledger_fd = c->ledger_fd; /* seen by the threads through the gate */
     return 0;
 }
 
@@ -213,7 +181,7 @@ static void set_up_workers(struct campaign *c)
 {
     const struct campaign_config *config = c->config;
     uint64_t in_flight = memory_plan_runs_in_flight(config);
-    uint64_t slots_used = (in_flight + c->worker_count - 1) / c->worker_count;
+    uint64_t slots_used = memory_plan_runs_of_worker(config);
     uint64_t warm_bytes = memory_plan_warm(config);
     uint64_t pool_bytes_max = memory_plan_pools_max(config) / c->worker_count;
     for (uint32_t i = 0; i < c->worker_count; i++) {
@@ -223,7 +191,9 @@ static void set_up_workers(struct campaign *c)
         w->config = config;
         w->journal = c->journal;
         w->load = &c->load;
+        w->recovery = config->mode == JOURNAL_RESUME ? &c->recovery : NULL;
         w->index = i;
+        w->count = c->worker_count;
         w->slots = (uint32_t)(slots < in_flight ? slots : in_flight);
         w->slots_warm = (uint32_t)(slots_used < w->slots ? slots_used : w->slots);
         w->warm_bytes = warm_bytes;
@@ -232,10 +202,13 @@ static void set_up_workers(struct campaign *c)
             .seed = config->seed,
             .timeout_ns = config->timeout_ns,
             .tool_latency = config->tool_latency,
+            .prompt_bytes = campaign_dist_if_given(&config->prompt_bytes),
             .turns = config->turns,
             .tools = config->tools,
             .tool_effect = config->tool_effect,
-            .ledger_fd = -1,
+            .tool_retry = config->tool_retry,
+            .history = config->history,
+            .ledger_fd = c->ledger_fd,
         };
     }
 }
@@ -248,6 +221,7 @@ static struct campaign *new_campaign(const struct campaign_config *config, struc
         return NULL;
     *c = (struct campaign){.config = config, .waiter = waiter, .ledger_fd = -1};
     load_init(&c->load, config->runs > 0 ? config->runs : UINT64_MAX, UINT64_MAX);
+    c->load.plan = campaign_is_open_loop(config) ? &config->arrival : NULL;
     c->worker_count = memory_plan_workers(config);
     c->workers = calloc(c->worker_count, sizeof(c->workers[0]));
     c->threads = calloc(c->worker_count, sizeof(c->threads[0]));
@@ -266,11 +240,45 @@ static void free_campaign(struct campaign *c)
 {
     if (c->ledger_fd >= 0)
         (void)close(c->ledger_fd); /* each line was one write, whose result was looked at */
+    if (c->is_ledger_made && !c->is_started)
+        (void)unlink(c->config->ledger_path); /* nobody has written to it */
+    recovery_close(&c->recovery);
     (void)pthread_cond_destroy(&c->moved);
     (void)pthread_mutex_destroy(&c->mutex);
     free(c->threads);
     free(c->workers);
     free(c);
+}
+
+struct journal_config campaign_journal_config(const struct campaign_config *config)
+{
+    return (struct journal_config){
+        .uri = config->journal_uri,
+        .mode = config->mode,
+        .durability = config->durability,
+        .campaign = config->campaign,
+        .key = config->run_key,
+        .writers = 1,
+        .shards = config->shards,
+        .connections = config->connections,
+        .retry_for_ns = config->retry_for_ns,
+        .must_stop = config->must_stop,
+        .bytes_max = 1,
+    };
+}
+
+/* What is there of a campaign that is to be resumed. */
+static int recover(struct campaign *c, struct errmsg *why)
+{
+    uint64_t start_ns = clock_monotonic_ns();
+    int error = 0;
+    for (unsigned part = 0; part < journal_parts(c->journal) && error == 0; part++)
+        error = journal_count(c->journal, part, &c->before, why);
+    if (error == 0)
+        error = recovery_open(&c->recovery, c->journal, c->worker_count,
+                              memory_plan_runs_in_flight(c->config), why);
+    c->recovery_ns = clock_monotonic_ns() - start_ns;
+    return error;
 }
 
 int campaign_open(struct campaign **campaign, const struct campaign_config *config,
@@ -279,20 +287,23 @@ int campaign_open(struct campaign **campaign, const struct campaign_config *conf
     struct campaign *c = new_campaign(config, waiter);
     if (c == NULL)
         return errmsg_set(why, -ENOMEM, "no memory for a campaign");
-    struct journal_config journal = {
-        .uri = config->journal_uri,
-        .durability = config->durability,
-        .writers = c->worker_count,
-        .bytes_max = memory_plan_journal_max(config),
-    };
-    int error = journal_open(&c->journal, &journal, why);
+    struct journal_config journal = campaign_journal_config(config);
+    char description[SHAPE_BYTES_MAX];
+    shape_write(config, description);
+    journal.description = description;
+    journal.writers = c->worker_count;
+    journal.bytes_max = memory_plan_journal_max(config);
+    int error = open_ledger(c, why);
+    if (error == 0)
+        error = journal_open(&c->journal, &journal, why);
     if (error != 0)
         goto fail;
+    if (config->mode == JOURNAL_RESUME)
+        error = recover(c, why);
+    if (error != 0)
+        goto fail_journal;
     set_up_workers(c);
     error = start_threads(c, why);
-    /* Last, since it leaves something behind: a campaign that cannot be held must not. */
-    if (error == 0)
-        error = open_ledger(c, why);
     if (error != 0)
         goto fail_threads;
     *campaign = c;
@@ -300,8 +311,9 @@ int campaign_open(struct campaign **campaign, const struct campaign_config *conf
 
 fail_threads:
     open_gate(c, true);
-    join_threads(c);
-    journal_close(c->journal);
+    campaign_join(c);
+fail_journal:
+    journal_discard(c->journal);
 fail:
     free_campaign(c);
     return error;
@@ -309,17 +321,35 @@ fail:
 
 void campaign_start(struct campaign *c)
 {
+    journal_io(c->journal, &c->io_before);
     c->heap_bytes = resource_heap_bytes();
     c->cpu_ns = resource_cpu_ns();
     c->is_started = true;
     open_gate(c, false);
 }
 
-struct campaign_progress campaign_progress(const struct campaign *c)
+uint64_t campaign_count_due(struct campaign *c, uint64_t now_ns)
 {
     uint64_t start_ns = atomic_load(&c->start_ns);
+    uint64_t until_ns = c->stopped_ns != 0 && c->stopped_ns < now_ns ? c->stopped_ns : now_ns;
+    if (c->load.plan == NULL || start_ns == 0)
+        return 0;
+    if (c->due.load == NULL)
+        load_share_init(&c->due, &c->load, 0, 1, start_ns);
+    for (; c->due.due_ns <= until_ns && c->due.due_ns != UINT64_MAX; c->runs_due++) {
+        c->issuing_ns = c->due.due_ns - start_ns;
+        load_share_pass(&c->due);
+    }
+    return c->runs_due;
+}
+
+struct campaign_progress campaign_progress(struct campaign *c)
+{
+    uint64_t start_ns = atomic_load(&c->start_ns);
+    uint64_t now_ns = clock_monotonic_ns();
     struct campaign_progress sum = {
-        .elapsed_ns = start_ns != 0 ? clock_monotonic_ns() - start_ns : 0,
+        .elapsed_ns = start_ns != 0 ? now_ns - start_ns : 0,
+        .runs_due = campaign_count_due(c, now_ns),
     };
     for (uint32_t i = 0; i < c->worker_count; i++) {
         const struct worker_progress *p = &c->workers[i].progress;
@@ -332,115 +362,26 @@ struct campaign_progress campaign_progress(const struct campaign *c)
     return sum;
 }
 
+/* Those that wait for an arrival are told. */
 void campaign_stop(struct campaign *c)
 {
+    if (c->stopped_ns == 0)
+        c->stopped_ns = clock_monotonic_ns();
     load_stop(&c->load);
+    for (uint32_t i = 0; i < c->worker_count; i++)
+        loop_wake(&c->workers[i].sched.loop);
 }
 
 void campaign_abandon(struct campaign *c)
 {
-    load_stop(&c->load);
-    for (uint32_t i = 0; i < c->worker_count; i++) {
+    for (uint32_t i = 0; i < c->worker_count; i++)
         atomic_store(&c->workers[i].must_abandon, true);
-        loop_wake(&c->workers[i].sched.loop);
-    }
+    campaign_stop(c);
 }
 
 bool campaign_is_done(const struct campaign *c)
 {
     return atomic_load(&c->done) == c->worker_count;
-}
-
-static void merge_worker(struct campaign_result *result, const struct worker *w)
-{
-    struct journal_totals totals = journal_writer_totals(w->env.journal);
-    for (unsigned i = 0; i < OUTCOME_COUNT; i++)
-        result->runs_by_outcome[i] += w->runs_by_outcome[i];
-    result->runs_started += atomic_load(&w->progress.runs_started);
-    result->runs_abandoned += w->runs_abandoned;
-    result->records += w->readback.records;
-    result->records_bytes += w->readback.bytes;
-    result->records_acked += totals.records;
-    result->commits += totals.commits;
-    result->model_ns += w->time.model_ns;
-    result->journal_ns += w->time.journal_ns;
-    result->tool_ns += w->time.tool_ns;
-    result->queue_ns += w->queue_ns;
-    result->model_calls += w->env.model_calls;
-    result->tool_calls += w->env.tool_calls;
-    result->total_alloc_bytes += w->allocated_bytes;
-    if (result->first_error.text[0] == '\0')
-        result->first_error = w->env.first_error;
-    result->has_store_failed = result->has_store_failed || w->env.has_store_failed;
-    result->is_journal_full = result->is_journal_full || w->env.is_journal_full;
-    if (result->scheduler_error.text[0] == '\0')
-        result->scheduler_error = w->error;
-}
-
-/* The first worker's histograms take in the others'. */
-static void merge_hists(struct campaign *c, struct campaign_result *result)
-{
-    struct worker *first = &c->workers[0];
-    for (uint32_t i = 1; i < c->worker_count; i++) {
-        const struct worker *w = &c->workers[i];
-        hist_merge(first->response, w->response);
-        hist_merge(first->service, w->service);
-        hist_merge(first->failed, w->failed);
-        hist_merge(first->append, w->append);
-        hist_merge(first->lag, w->lag);
-        hist_merge(first->overshoot, w->overshoot);
-    }
-    result->response = first->response;
-    result->service = first->service;
-    result->failed = first->failed;
-    result->append = first->append;
-    result->lag = first->lag;
-    result->overshoot = first->overshoot;
-}
-
-int campaign_finish(struct campaign *c, struct campaign_result *result, struct errmsg *why)
-{
-    join_threads(c);
-    uint64_t start_ns = atomic_load(&c->start_ns);
-    uint64_t ended_ns = start_ns;
-    const char *fallback = c->workers[0].sched.loop.fallback.text;
-    *result = (struct campaign_result){
-        .peak_tasks = atomic_load(&c->load.in_flight_peak),
-        .heap_delta_bytes = c->heap_delta_bytes,
-        .cpu_ns = c->cpu_ns,
-        .peak_rss_bytes = resource_peak_rss_bytes(),
-        .threads = c->worker_count,
-        .loop_name = c->workers[0].sched.loop.ops->name,
-        .loop_fallback = fallback[0] != '\0' ? fallback : NULL,
-        .journal_name = journal_name(c->journal),
-        .durability = journal_durability(c->journal),
-    };
-    uint64_t ends = 0;
-    int error = 0;
-    for (uint32_t i = 0; i < c->worker_count; i++) {
-        const struct worker *w = &c->workers[i];
-        merge_worker(result, w);
-        ends += w->readback.ends;
-        ended_ns = w->ended_ns > ended_ns ? w->ended_ns : ended_ns;
-        error = error != 0 ? error : c->threads[i].error;
-    }
-    merge_hists(c, result);
-    result->is_total_alloc_known = result->total_alloc_bytes > 0;
-    result->elapsed_ns = ended_ns - start_ns;
-    uint64_t ended = result->runs_by_outcome[OUTCOME_COMPLETED] +
-                     result->runs_by_outcome[OUTCOME_FAILED] +
-                     result->runs_by_outcome[OUTCOME_TIMEOUT]; /* the others have no record of it */
-    if (error != 0)
-        return errmsg_set(why, -EIO, "the journal cannot be read back: %s",
-                          strerrordesc_np(-error));
-    if (result->records != result->records_acked)
-        return errmsg_set(why, -EIO, "the journal acked %" PRIu64 " records and holds %" PRIu64,
-                          result->records_acked, result->records);
-    if (ends != ended)
-        return errmsg_set(why, -EIO,
-                          "%" PRIu64 " runs ended and the journal holds the end of %" PRIu64, ended,
-                          ends);
-    return 0;
 }
 
 void campaign_close(struct campaign *c)
@@ -449,9 +390,12 @@ void campaign_close(struct campaign *c)
         open_gate(c, true); /* to nothing: the threads close what they have opened */
     else if (!c->is_joined)
         campaign_abandon(c);
-    join_threads(c);
+    campaign_join(c);
     for (uint32_t i = 0; c->is_started && i < c->worker_count; i++)
         worker_close(&c->workers[i]);
-    journal_close(c->journal);
+    if (c->is_started)
+        journal_close(c->journal);
+    else
+        journal_discard(c->journal);
     free_campaign(c);
 }

@@ -15,9 +15,11 @@
 #include <stdint.h>
 
 #include "engine/agent.h"
+#include "engine/arrival.h"
 #include "engine/base/dist.h"
 #include "engine/base/err.h"
 #include "engine/base/hist.h"
+#include "engine/message.h"
 #include "journal/journal.h"
 
 struct campaign;
@@ -31,31 +33,59 @@ enum {
 };
 
 struct campaign_config {
-    uint64_t runs; /* 0: as many as start within duration_ns */
+    uint64_t runs; /* 0: as many as start within duration_ns, or as the schedule has */
     uint64_t duration_ns;
-    uint32_t concurrency; /* 1 to CAMPAIGN_CONCURRENCY_MAX */
-    uint32_t threads;     /* 1 to CAMPAIGN_THREADS_MAX; never more than concurrency are used */
+    struct arrival_plan arrival; /* of an open loop; without a rate or stages the loop is closed */
+    uint32_t concurrency;        /* 1 to CAMPAIGN_CONCURRENCY_MAX */
+    uint32_t threads; /* 1 to CAMPAIGN_THREADS_MAX; never more than concurrency are used */
     uint64_t seed;
-    uint64_t timeout_ns; /* of a run from its start; 0: none */
+    uint64_t timeout_ns; /* of a run from its start, or from when it is resumed; 0: none */
     struct dist latency;
     struct dist tool_latency;
+    struct dist prompt_bytes; /* of the user's message; see campaign_dist_if_given() */
+    struct dist reply_bytes;  /* of the text of each turn; likewise */
     uint32_t turns;
     uint32_t tools; /* a turn */
     enum tool_effect tool_effect;
+    enum history_mode history;
     const char *ledger_path; /* with TOOL_EFFECT_LEDGER */
     const char *loop_name;   /* "auto", "io_uring", "epoll" */
     const char *journal_uri;
+    enum journal_mode mode; /* JOURNAL_NEW or JOURNAL_RESUME; any, for campaign_journal_config() */
+    uint64_t campaign;      /* to resume; 0: the newest */
+    enum run_key_kind run_key; /* of a new campaign */
     enum durability durability;
-    uint64_t memory_bytes_max; /* what journal and payloads may take together */
+    uint32_t shards; /* as in journal_config, and the next two */
+    uint32_t connections;
+    uint64_t retry_for_ns;
+    enum agent_retry tool_retry; /* of calls whose outcome a resumed run does not know */
+    uint64_t memory_bytes_max;   /* what journal and payloads may take together */
+    bool (*must_stop)(void);     /* as in journal_config */
 };
+
+/* NULL for one that was not given, which is all zeros: then texts are the short ones that are
+ * always the same. */
+static inline const struct dist *campaign_dist_if_given(const struct dist *dist)
+{
+    return dist->spec[0] != '\0' ? dist : NULL;
+}
+
+static inline bool campaign_is_open_loop(const struct campaign_config *config)
+{
+    return config->arrival.rate > 0 || config->arrival.stage_count > 0;
+}
 
 /* What a configuration needs, estimated from sizes and shape, before anything is allocated. */
 uint64_t campaign_memory_estimate_bytes(const struct campaign_config *config);
+
+/* How the campaign's journal is to be opened, but for writers and bounds. */
+struct journal_config campaign_journal_config(const struct campaign_config *config);
 
 struct campaign_progress {
     uint64_t elapsed_ns;
     uint64_t runs_started;
     uint64_t runs_ended; /* of whatever outcome */
+    uint64_t runs_due;   /* that the schedule has had start by now; a closed loop has none */
     uint64_t errors;
     uint64_t records; /* acked */
 };
@@ -63,12 +93,30 @@ struct campaign_progress {
 struct campaign_result {
     uint64_t elapsed_ns; /* first start to last end */
     uint64_t runs_started;
+    uint64_t runs_due;    /* that an open loop had start until it ended or was stopped */
+    uint64_t runs_queued; /* of these, that found no free slot when they were due */
+    uint64_t issuing_ns;  /* how long its schedule went on: until its end, or that of all */
     uint64_t runs_by_outcome[OUTCOME_COUNT];
     uint64_t runs_abandoned; /* still in flight when the drain was over */
-    uint64_t records;        /* read back from the store after the timed part */
+    uint64_t records;        /* of the campaign, read back from the store after the timed part */
+    uint64_t records_bytes;  /* payloads, as read back */
+    uint64_t records_before; /* of them, those that were there before */
+    uint64_t bytes_before;   /* their payloads */
     uint64_t records_acked;
-    uint64_t records_bytes; /* payloads, as read back */
-    uint64_t commits;
+    uint64_t records_refused;
+    uint64_t records_unknown; /* the store has not answered: may be there or not */
+    uint64_t batches;         /* given to the store */
+    uint64_t retries;         /* of batches */
+    struct journal_io io;     /* of the timed part */
+    uint64_t campaign;        /* its id in the store */
+    bool is_resumed;
+    uint64_t runs_resumed;     /* then, and the next two */
+    uint64_t records_replayed; /* that they had */
+    uint64_t runs_not_begun;   /* of those that the campaign was to have; they are not resumed */
+    /* What it took to find the unfinished runs and to count what is there; then to read them and to
+     * take them over their records, of the worker that was at it longest. Without what it waited
+     * for slots meanwhile, or its runs for anything else. */
+    uint64_t recovery_ns;
     uint64_t peak_tasks; /* runs in flight, all threads */
     uint64_t model_ns;   /* sums over completed runs */
     uint64_t journal_ns;
@@ -81,10 +129,13 @@ struct campaign_result {
     bool is_total_alloc_known;
     uint64_t peak_rss_bytes;
     uint64_t cpu_ns;           /* of the timed part */
+    double busiest;            /* the share of its time that the busiest scheduler was not idle */
     uint32_t threads;          /* that were used */
     const char *loop_name;     /* that ran */
     const char *loop_fallback; /* why not the preferred one, or NULL */
     const char *journal_name;
+    uint32_t shards;      /* files of the store; 0: it has none */
+    uint32_t connections; /* likewise, to a server */
     enum durability durability;
     struct hist *response; /* completed runs: intended start to end */
     struct hist *service;  /* completed runs: actual start to end */
@@ -92,25 +143,35 @@ struct campaign_result {
     struct hist *append;   /* append to ack */
     struct hist *lag; /* a sample a turn of a scheduler: its length, or how late its most overdue
         timer was, if that is more */
+    struct hist *dispatch;  /* of an open loop: how late a run was started that could have been */
     struct hist *overshoot; /* stub model: delivered later than the sampled latency asked for */
     bool has_store_failed;  /* the store refused sound records, and so no more runs were started */
     bool is_journal_full;   /* that was because it is at its bound */
+    struct errmsg journal_error;   /* why the store stopped taking records; empty if it did not */
     struct errmsg first_error;     /* of a run or the journal; empty when there was none */
     struct errmsg scheduler_error; /* why a thread gave up its runs; empty when none did */
 };
+
+/* Runs that are due by the schedule of an open loop, and not started. */
+static inline uint64_t campaign_backlog(const struct campaign_progress *progress)
+{
+    uint64_t started = progress->runs_started;
+    return progress->runs_due > started ? progress->runs_due - started : 0;
+}
 
 /* Everything that can fail does so here. The loop given is woken whenever the campaign becomes
  * done. */
 int campaign_open(struct campaign **campaign, const struct campaign_config *config,
                   struct loop *waiter, struct errmsg *why);
 void campaign_start(struct campaign *campaign);
-struct campaign_progress campaign_progress(const struct campaign *campaign);
+struct campaign_progress campaign_progress(struct campaign *campaign);
 void campaign_stop(struct campaign *campaign);          /* start no new runs */
 void campaign_abandon(struct campaign *campaign);       /* let go of those in flight */
 bool campaign_is_done(const struct campaign *campaign); /* all workers have come to their end */
 /* Joins the workers, reads the journal back, and merges. The histograms stay the campaign's. -EIO
  * with the reason when the journal did not hold what it had acked. */
 int campaign_finish(struct campaign *campaign, struct campaign_result *result, struct errmsg *why);
+/* One that was not started leaves nothing in its store. */
 void campaign_close(struct campaign *campaign);
 
 #endif

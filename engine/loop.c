@@ -143,10 +143,14 @@ static void fire_due(struct loop *loop, unsigned timers_max)
 
 int loop_poll(struct loop *loop, uint64_t until_ns, unsigned timers_max)
 {
-    int rc = loop->ops->wait(loop, wait_timeout_ns(loop, until_ns));
+    uint64_t timeout_ns = wait_timeout_ns(loop, until_ns);
+    uint64_t before_ns = timeout_ns > 0 ? loop_clock_ns(loop) : 0;
+    int rc = loop->ops->wait(loop, timeout_ns);
     assert(rc != -EINTR);
     if (rc != 0)
         return rc;
+    if (timeout_ns > 0)
+        loop->idle_ns += loop->now_ns - before_ns;
     loop->late_ns = 0;
     wheel_advance(&loop->wheel, loop->now_ns);
     if (loop_has_due(loop))

@@ -61,6 +61,7 @@ struct loop {
     int wake_fd;      /* an eventfd that the implementation watches and drains by itself */
     uint64_t now_ns;  /* when the wait last returned; the virtual time in the simulation */
     bool is_virtual;  /* now_ns is the time: the simulation's loop moves it */
+    uint64_t idle_ns; /* spent waiting with nothing to do, in all */
     uint64_t late_ns; /* how late the most overdue timer was that the last poll fired */
     struct wheel wheel;
     struct errmsg fallback; /* why "auto" passed over what it prefers; empty if it did not */

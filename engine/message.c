@@ -16,6 +16,17 @@
     "],\"tools\":[{\"name\":\"noop\",\"parameters\":{\"order\":\"integer\"}}],\"max_tokens\":"     \
     "1024}"
 
+const char *history_mode_name(enum history_mode mode)
+{
+    switch (mode) {
+    case HISTORY_DELTA:
+        return "delta";
+    case HISTORY_SNAPSHOT:
+        return "snapshot";
+    }
+    return "invalid";
+}
+
 void history_free(struct history *h, struct pool *pool)
 {
     if (h->bytes != NULL)
@@ -31,6 +42,16 @@ struct appender {
     int error;
 };
 
+static_assert((HISTORY_BYTES_MIN & (HISTORY_BYTES_MIN - 1)) == 0 &&
+                  (JOURNAL_PAYLOAD_BYTES_MAX & (JOURNAL_PAYLOAD_BYTES_MAX - 1)) == 0,
+              "doubling ends in a block of the largest size");
+
+/* The least that is at least `bytes`, which is more than 1. */
+static inline size_t next_power_of_two(size_t bytes)
+{
+    return (size_t)1 << (64 - __builtin_clzll(bytes - 1));
+}
+
 static bool grow(struct appender *a, size_t extra)
 {
     struct history *h = a->history;
@@ -41,9 +62,11 @@ static bool grow(struct appender *a, size_t extra)
         a->error = -EMSGSIZE;
     if (a->error != 0)
         return false;
+    if (wanted < needed)
+        wanted = next_power_of_two(needed);
     if (wanted > JOURNAL_PAYLOAD_BYTES_MAX)
         wanted = JOURNAL_PAYLOAD_BYTES_MAX; /* a block of that very size: what fits is in bounds */
-    char *bytes = pool_alloc(a->pool, wanted > needed ? wanted : needed, &capacity);
+    char *bytes = pool_alloc(a->pool, wanted, &capacity);
     if (bytes == NULL) {
         a->error = -ENOMEM;
         return false;
@@ -182,6 +205,17 @@ int reply_finish(struct reply *r, struct history *h, struct pool *pool)
     return a.error;
 }
 
+int reply_add_whole(struct reply *r, struct history *h, struct pool *pool,
+                    const struct json_span *message, uint32_t calls)
+{
+    struct appender a = {h, pool, 0};
+    assert(calls <= AGENT_TOOLS_MAX);
+    *r = (struct reply){.start = h->size + 1, .calls = (uint8_t)calls, .state = REPLY_DONE};
+    put_literal(&a, ",");
+    put(&a, message->bytes, message->size);
+    return a.error;
+}
+
 /* "c17" → 17; 0 for anything else, which no call is numbered. */
 static uint32_t parse_call_id(const struct json_span *id)
 {
@@ -280,6 +314,12 @@ struct json_span message_of_reply(const struct history *h, const struct reply *r
 {
     assert(r->state == REPLY_DONE);
     return (struct json_span){.bytes = h->bytes + r->start, .size = h->size - r->start};
+}
+
+struct json_span messages_of_history(const struct history *h)
+{
+    assert(h->size > 0);
+    return (struct json_span){.bytes = h->bytes + 1, .size = h->size - 1}; /* behind the comma */
 }
 
 size_t request_bytes_max(const struct history *h)

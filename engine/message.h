@@ -9,9 +9,10 @@
  *   {"role":"assistant","content":"…","tool_calls":[{"id":"c1","name":"noop","arguments":{…}}]}
  *   {"role":"tool","call":"c1","content":"…"}
  *
- * Ownership: a history's bytes are a block of the scheduler's pool, from the first append to
- * history_free(). Threading: none, one scheduler's. Errors: -ENOMEM at the pool's bound, -EMSGSIZE
- * above 16 MiB, -EBADMSG for a reply that makes no valid message.
+ * Blocks double from HISTORY_BYTES_MIN, so that a block which one run has outgrown or let go of is
+ * of use to any other. Ownership: a history's bytes are a block of the scheduler's pool, from the
+ * first append to history_free(). Threading: none, one scheduler's. Errors: -ENOMEM at the pool's
+ * bound, -EMSGSIZE above 16 MiB, -EBADMSG for a reply that makes no valid message.
  */
 #ifndef BENCH_MESSAGE_H
 #define BENCH_MESSAGE_H
@@ -30,6 +31,11 @@
  * request fit. */
 enum { HISTORY_BYTES_MIN = 256 };
 
+/* What of it a model record holds: the reply, or all messages up to it, again each time. */
+enum history_mode { HISTORY_DELTA, HISTORY_SNAPSHOT };
+
+const char *history_mode_name(enum history_mode mode); /* the flag's, and the result's */
+
 struct history {
     char *bytes;
     uint32_t size;
@@ -47,7 +53,7 @@ struct reply {
     uint32_t start; /* where in the history the message begins */
     uint8_t calls;  /* tool calls begun */
     uint8_t state;  /* enum reply_state */
-    uint16_t unused;
+    int16_t error;  /* the caller's, for which there is room here: the first of the stream */
 };
 static_assert(sizeof(struct reply) == 8, "embedded in every run");
 
@@ -62,6 +68,10 @@ int reply_add_call(struct reply *r, struct history *h, struct pool *pool, uint32
 int reply_add_arguments(struct reply *r, struct history *h, struct pool *pool, const char *json,
                         size_t size);
 int reply_finish(struct reply *r, struct history *h, struct pool *pool);
+
+/* A reply that is there as a whole, as message_of_reply() gave it: instead of a stream. */
+int reply_add_whole(struct reply *r, struct history *h, struct pool *pool,
+                    const struct json_span *message, uint32_t calls);
 
 /* A tool call as it stands in an assistant's message: where in the history its parts are, which may
  * move as it grows. */
@@ -93,6 +103,9 @@ static inline struct json_span message_call_arguments(const struct history *h,
 
 /* The assistant's message that `r` wrote. */
 struct json_span message_of_reply(const struct history *h, const struct reply *r);
+
+/* All messages so far, separated by commas; there must be one. */
+struct json_span messages_of_history(const struct history *h);
 
 /* The request: model, messages, the tools on offer. */
 size_t request_bytes_max(const struct history *h);

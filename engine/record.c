@@ -39,8 +39,13 @@ void record_write_begin(struct json_writer *w, const struct record_begin *begin)
 
 void record_write_model(struct json_writer *w, const struct record_model *model)
 {
-    json_write_literal(w, "{\"message\":");
+    if (model->is_snapshot)
+        json_write_literal(w, "{\"messages\":[");
+    else
+        json_write_literal(w, "{\"message\":");
     json_write_raw(w, model->message.bytes, model->message.size);
+    if (model->is_snapshot)
+        json_write_literal(w, "]");
     json_write_literal(w, ",\"finish\":\"");
     write_name(w, model->finish);
     write_field(w, "\",\"usage\":{\"prompt_tokens\":", model->prompt_tokens);

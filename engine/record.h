@@ -1,14 +1,16 @@
 /*
- * record: the payloads of the six records of a run, as compact JSON. What they hold is told in
- * docs/journal.md.
+ * record: the payloads of the five kinds of records of a run, as compact JSON: written, and read
+ * back (record_read.c). What they hold is told in docs/journal.md.
  *
  * Values reach disks: keys are append-only, and `v` in begin tells the format. Ownership: the
- * caller's writer. Threading: pure functions. Errors: a writer that was too small says so
- * (json_write_ok); record_bytes_max() is enough.
+ * caller's writer; what is read points into the payload. Threading: pure functions. Errors: a
+ * writer that was too small says so (json_write_ok); record_bytes_max() is enough. A reader takes
+ * any bytes and says what is wrong with them.
  */
 #ifndef BENCH_RECORD_H
 #define BENCH_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,11 +33,14 @@ struct record_begin {
 };
 
 struct record_model {
-    struct json_span message; /* the assistant's, complete JSON */
-    const char *finish;       /* "stop", "tool_calls" */
+    /* The assistant's, complete JSON; of a snapshot all messages so far with commas between them,
+     * of which the assistant's is the last. */
+    struct json_span message;
+    const char *finish; /* "stop", "tool_calls" */
     uint32_t prompt_tokens;
     uint32_t completion_tokens;
     uint64_t request_digest; /* of the request that it answers */
+    bool is_snapshot;
 };
 
 struct record_end {
@@ -46,6 +51,30 @@ struct record_end {
     uint32_t prompt_tokens;
     uint32_t completion_tokens;
 };
+
+/* What a payload says. Texts and names are as they stand in it, escapes and all: see
+ * json_unescape(). What is not of its kind is 0, but for `tool` and the union, which are undefined
+ * then. */
+struct record {
+    enum record_kind kind;
+    uint32_t call_id;      /* of attempt and tool; of model: the first call's, 0 without calls */
+    uint32_t call_count;   /* of model: tool calls, numbered on from call_id */
+    uint32_t attempt;      /* of attempt: its number, from 1 */
+    bool is_error;         /* of tool */
+    struct json_span text; /* begin: the input; model: the assistant's message; tool: the result or
+                              the error; attempt: the arguments */
+    struct json_span tool; /* of attempt: its name */
+    union {
+        struct record_begin begin; /* without input: that is `text` */
+        struct record_model model;
+        struct record_end end;
+    };
+};
+
+/* NULL, or what is wrong with the payload, a constant text. Takes exactly what the functions below
+ * write, key for key: any other is a mistake, or damage. */
+const char *record_read(struct record *record, enum record_kind kind, const char *bytes,
+                        size_t size);
 
 void record_write_begin(struct json_writer *w, const struct record_begin *begin);
 void record_write_model(struct json_writer *w, const struct record_model *model);

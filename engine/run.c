@@ -1,5 +1,5 @@
 /*
- * run: see run.h. First the records, then the model, then the tools, then what ties them together.
+ * run: see run.h. First appending, then the model, then the tools, then what ties them together.
  */
 #include "engine/run.h"
 
@@ -9,28 +9,10 @@
 #include <string.h>
 
 #include "engine/base/digest.h"
-#include "engine/record.h"
-#include "engine/tool.h"
+#include "engine/run_parts.h"
 
-enum {
-    SCRATCH_BYTES_MIN = 16 << 10,
-    INPUT_BYTES_MAX = 64,
-};
+enum { SCRATCH_BYTES_MIN = 16 << 10 };
 
-/* A tool call from the reply that asks for it to its recorded result: a child that answers its run
- * when its latency is over. */
-struct tool_task {
-    struct timer timer;
-    struct run *run;
-    struct tool_task *next;
-    uint32_t call;     /* of the turn, from 0 */
-    uint32_t call_id;  /* of the run, from 1 */
-    uint32_t capacity; /* of its block in the pool */
-    struct message_call message;
-    struct tool_result result;
-};
-
-static void advance(struct run *run, struct agent_event event, uint64_t now_ns);
 static void on_tool_due(struct timer *timer, uint64_t now_ns);
 
 int run_env_open(struct run_env *env, size_t pool_bytes_max)
@@ -48,24 +30,19 @@ void run_env_close(struct run_env *env)
     pool_close(&env->pool);
 }
 
-static uint64_t number_of(const struct run *run)
-{
-    return run->model_call.run;
-}
-
 static void fail_with(struct run *run, enum outcome outcome, const char *reason, size_t size,
                       uint64_t now_ns)
 {
     struct errmsg *first = &run->env->first_error;
     bool is_decided = run->agent.state == AGENT_ENDING || run->agent.is_failing;
-    if (is_decided && outcome != OUTCOME_JOURNAL)
+    if (is_decided && outcome_is_recorded(outcome))
         return; /* how it ends is on its way, or decided, already: that counts */
     if (first->text[0] == '\0')
-        (void)errmsg_set(first, 0, "run %" PRIu64 ": %.*s", number_of(run), (int)size, reason);
-    advance(run, (struct agent_event){AGENT_FAIL, outcome}, now_ns);
+        (void)errmsg_set(first, 0, "run %" PRIu64 ": %.*s", run_number(run), (int)size, reason);
+    run_advance(run, (struct agent_event){AGENT_FAIL, outcome}, now_ns);
 }
 
-static void fail(struct run *run, enum outcome outcome, const char *reason, uint64_t now_ns)
+void run_fail(struct run *run, enum outcome outcome, const char *reason, uint64_t now_ns)
 {
     fail_with(run, outcome, reason, strlen(reason), now_ns);
 }
@@ -76,177 +53,17 @@ static uint64_t time_until(uint64_t due_ns, uint64_t since_ns)
     return due_ns > since_ns ? due_ns - since_ns : 0;
 }
 
-/* A writer on the scratch with room for `bytes`, or an empty one that is full at once. */
-static struct json_writer scratch_writer(struct run_env *env, size_t bytes)
-{
-    if (bytes > env->scratch_bytes) {
-        size_t wanted = env->scratch_bytes * 2 > bytes ? env->scratch_bytes * 2 : bytes;
-        char *grown = realloc(env->scratch, wanted);
-        if (grown == NULL)
-            return (struct json_writer){.at = env->scratch, .end = env->scratch, .is_full = true};
-        env->scratch = grown;
-        env->scratch_bytes = wanted;
-    }
-    return json_writer_on(env->scratch, env->scratch_bytes);
-}
-
-/* The user's first message. */
-static size_t write_input(const struct run *run, char text[INPUT_BYTES_MAX])
-{
-    struct json_writer w = json_writer_on(text, INPUT_BYTES_MAX);
-    json_write_literal(&w, "Where is order ");
-    json_write_u64(&w, number_of(run));
-    json_write_literal(&w, "?");
-    return (size_t)(w.at - text);
-}
-
 /* --- records --- */
-
-/* The link that holds the tool call that the record on its way is about. */
-static struct tool_task **recorded_tool(struct run *run)
-{
-    struct tool_task **link = &run->tools;
-    while (*link != NULL && (*link)->call != run->record_call)
-        link = &(*link)->next;
-    assert(*link != NULL);
-    return link;
-}
-
-static struct json_writer compose_begin(struct run *run)
-{
-    const struct run_shape *shape = run->env->shape;
-    char input[INPUT_BYTES_MAX];
-    struct record_begin begin = {
-        .seed = shape->seed,
-        .turns = shape->turns,
-        .tools = shape->tools,
-        .effect = shape->tool_effect,
-        .input = input,
-        .input_bytes = write_input(run, input),
-    };
-    struct json_writer w = scratch_writer(run->env, record_bytes_max(begin.input_bytes));
-    record_write_begin(&w, &begin);
-    return w;
-}
-
-static struct json_writer compose_model(struct run *run)
-{
-    struct record_model model = {
-        .message = message_of_reply(&run->history, &run->reply),
-        .finish = run->agent.tools > 0 ? "tool_calls" : "stop",
-        .prompt_tokens = run->prompt_tokens,
-        .completion_tokens = run->completion_tokens,
-        .request_digest = run->request_digest,
-    };
-    struct json_writer w = scratch_writer(run->env, record_bytes_max(0) + model.message.size);
-    record_write_model(&w, &model);
-    return w;
-}
-
-static struct json_writer compose_attempt(struct run *run)
-{
-    const struct tool_task *task = *recorded_tool(run);
-    struct json_span name = message_call_name(&run->history, &task->message);
-    struct json_span arguments = message_call_arguments(&run->history, &task->message);
-    struct json_writer w =
-        scratch_writer(run->env, record_bytes_max(0) + name.size + arguments.size);
-    record_write_attempt(&w, task->call_id, &name, &arguments, 1);
-    return w;
-}
-
-static struct json_writer compose_tool(struct run *run)
-{
-    const struct tool_task *task = *recorded_tool(run);
-    const struct tool_result *result = &task->result;
-    struct json_writer w = scratch_writer(run->env, record_bytes_max(result->size));
-    record_write_tool(&w, task->call_id, result->text, result->size, result->is_error);
-    return w;
-}
-
-static struct json_writer compose_end(struct run *run)
-{
-    struct record_end end = {
-        .outcome = run->agent.outcome,
-        .turns = run->agent.turns,
-        .tool_calls = run->calls_total,
-        .records = run->append.seq + 1,
-        .prompt_tokens = run->prompt_tokens_total,
-        .completion_tokens = run->completion_tokens_total,
-    };
-    struct json_writer w = scratch_writer(run->env, record_bytes_max(0));
-    record_write_end(&w, &end);
-    return w;
-}
-
-static struct json_writer compose(struct run *run)
-{
-    switch ((enum record_kind)run->record) {
-    case RECORD_BEGIN:
-        return compose_begin(run);
-    case RECORD_MODEL:
-        return compose_model(run);
-    case RECORD_ATTEMPT:
-        return compose_attempt(run);
-    case RECORD_TOOL:
-        return compose_tool(run);
-    case RECORD_END:
-        return compose_end(run);
-    }
-    assert(!"unknown record kind");
-    return (struct json_writer){.is_full = true};
-}
 
 static void append_record(struct run *run, uint64_t now_ns)
 {
-    struct json_writer w = compose(run);
+    struct json_writer w = run_compose(run);
     if (!json_write_ok(&w)) {
-        fail(run, OUTCOME_JOURNAL, "no memory to compose a record", now_ns);
+        run_fail(run, OUTCOME_JOURNAL, "no memory to compose a record", now_ns);
         return;
     }
-    journal_append(run->env->journal, &run->append, run->record, run->env->scratch,
+    journal_append(run->env->journal, &run->append, run->agent.record, run->env->scratch,
                    (size_t)(w.at - run->env->scratch));
-}
-
-/* The result of the tool call that has just been recorded goes into the history. */
-static const char *keep_result(struct run *run, struct errmsg *failure)
-{
-    struct run_env *env = run->env;
-    struct tool_task **link = recorded_tool(run);
-    struct tool_task *task = *link;
-    *link = task->next;
-    const char *reason = NULL;
-    if (task->result.is_error) {
-        (void)errmsg_set(failure, 0, "tool call c%" PRIu32 ": %.*s", task->call_id,
-                         (int)task->result.size, task->result.text);
-        reason = failure->text;
-    }
-    if (history_add_result(&run->history, &env->pool, task->call_id, task->result.text,
-                           task->result.size) != 0)
-        reason = "no memory for the history";
-    pool_free(&env->pool, task, task->capacity);
-    run->calls_total++;
-    return reason;
-}
-
-/* What the run remembers of a record once it is durable. NULL, or why the run cannot go on. */
-static const char *keep_record(struct run *run, struct errmsg *failure)
-{
-    switch ((enum record_kind)run->record) {
-    case RECORD_BEGIN: {
-        char input[INPUT_BYTES_MAX];
-        if (history_add_user(&run->history, &run->env->pool, input, write_input(run, input)) != 0)
-            return "no memory for the history";
-        return NULL;
-    }
-    case RECORD_TOOL:
-        return keep_result(run, failure);
-    case RECORD_MODEL:
-    case RECORD_ATTEMPT:
-    case RECORD_END:
-        return NULL;
-    }
-    assert(!"unknown record kind");
-    return NULL;
 }
 
 static void on_record_done(struct journal_append *append, int result)
@@ -267,22 +84,22 @@ static void on_record_done(struct journal_append *append, int result)
             run->env->has_store_failed = true;
         if (result == JOURNAL_FULL)
             run->env->is_journal_full = true;
-        fail(run, OUTCOME_JOURNAL, journal_strerror(result), now_ns);
+        run_fail(run, OUTCOME_JOURNAL, journal_strerror(result), now_ns);
         return;
     }
     hist_record(run->env->append, append_ns);
     append->seq++;
     struct errmsg failure;
-    const char *reason = keep_record(run, &failure);
+    const char *reason = run_keep(run, &failure);
     if (reason != NULL)
-        fail(run, OUTCOME_FAILED, reason, now_ns);
-    advance(run, (struct agent_event){AGENT_RECORDED, 0}, now_ns);
+        run_fail(run, OUTCOME_FAILED, reason, now_ns);
+    run_advance(run, (struct agent_event){AGENT_RECORDED, 0}, now_ns);
 }
 
 /* --- the model --- */
 
-/* The calls that a reply asks for, in its order. False without memory. */
-static bool add_tools(struct run *run, const struct message_call *calls, uint32_t count)
+/* Inline, so that the second caller does not take it out of the hot path. */
+static inline bool add_tools(struct run *run, const struct message_call *calls, uint32_t count)
 {
     struct pool *pool = &run->env->pool;
     struct tool_task **link = &run->tools;
@@ -297,6 +114,7 @@ static bool add_tools(struct run *run, const struct message_call *calls, uint32_
         task->call = call;
         task->call_id = run->calls_total + call + 1;
         task->capacity = (uint32_t)capacity;
+        task->attempt = 0;
         task->message = calls[call];
         *link = task;
         link = &task->next;
@@ -304,11 +122,16 @@ static bool add_tools(struct run *run, const struct message_call *calls, uint32_
     return true;
 }
 
+bool run_add_tools(struct run *run, const struct message_call *calls, uint32_t count)
+{
+    return add_tools(run, calls, count);
+}
+
 static void on_reply_finished(struct run *run, const struct model_event *event, uint64_t now_ns)
 {
     struct message_call calls[AGENT_TOOLS_MAX];
     const char *reason = NULL;
-    int error = run->reply_error;
+    int error = run->reply.error;
     if (error == 0)
         error = reply_finish(&run->reply, &run->history, &run->env->pool);
     if (error == 0)
@@ -321,14 +144,15 @@ static void on_reply_finished(struct run *run, const struct model_event *event, 
     if (error == 0 && !add_tools(run, calls, run->reply.calls))
         error = -ENOMEM;
     if (error != 0) {
-        fail(run, OUTCOME_FAILED, reason != NULL ? reason : strerrordesc_np(-error), now_ns);
+        if (error == -EMSGSIZE)
+            reason = run_history_reason(error);
+        run_fail(run, OUTCOME_FAILED, reason != NULL ? reason : strerrordesc_np(-error), now_ns);
         return;
     }
-    run->prompt_tokens = event->prompt_tokens;
     run->completion_tokens = event->completion_tokens;
-    run->prompt_tokens_total += event->prompt_tokens;
+    run->prompt_tokens_total += run->model_call.prompt_tokens;
     run->completion_tokens_total += event->completion_tokens;
-    advance(run, (struct agent_event){AGENT_REPLIED, run->reply.calls}, now_ns);
+    run_advance(run, (struct agent_event){AGENT_REPLIED, run->reply.calls}, now_ns);
 }
 
 /* Pieces are written to the history as they come. The first that cannot be is remembered until the
@@ -362,21 +186,29 @@ static void on_model_event(struct model_call *call, const struct model_event *ev
             fail_with(run, OUTCOME_FAILED, event->bytes, event->size, now_ns);
         return;
     }
-    if (error != 0 && run->reply_error == 0)
-        run->reply_error = (int16_t)error;
+    if (error != 0 && run->reply.error == 0)
+        run->reply.error = (int16_t)error;
+}
+
+bool run_compose_request(struct run *run, uint64_t *digest, size_t *size)
+{
+    struct json_writer w = run_scratch(run->env, request_bytes_max(&run->history));
+    request_write(&w, &run->history);
+    if (!json_write_ok(&w))
+        return false;
+    *size = (size_t)(w.at - run->env->scratch);
+    *digest = digest_bytes(run->env->scratch, *size);
+    return true;
 }
 
 static void ask_model(struct run *run, uint64_t now_ns)
 {
     struct run_env *env = run->env;
-    struct json_writer w = scratch_writer(env, request_bytes_max(&run->history));
-    request_write(&w, &run->history);
-    if (!json_write_ok(&w)) {
-        fail(run, OUTCOME_FAILED, "no memory to compose a request", now_ns);
+    size_t size = 0;
+    if (!run_compose_request(run, &run->request_digest, &size)) {
+        run_fail(run, OUTCOME_FAILED, "no memory to compose a request", now_ns);
         return;
     }
-    size_t size = (size_t)(w.at - env->scratch);
-    run->request_digest = digest_bytes(env->scratch, size);
     run->reply = (struct reply){.state = REPLY_NONE};
     env->model_calls++;
     model_submit(env->model, &run->model_call, env->scratch, size, now_ns);
@@ -392,9 +224,9 @@ static void finish_tool(struct tool_task *task, uint64_t due_ns)
     struct tool_context context = {
         .effect = shape->tool_effect,
         .ledger_fd = shape->ledger_fd,
-        .run = number_of(run),
+        .run = run_number(run),
         .call_id = task->call_id,
-        .attempt = 1,
+        .attempt = task->attempt > 0 ? task->attempt : 1, /* read-only ones are not recorded */
     };
     struct json_span name = message_call_name(&run->history, &task->message);
     struct json_span arguments = message_call_arguments(&run->history, &task->message);
@@ -405,7 +237,7 @@ static void finish_tool(struct tool_task *task, uint64_t due_ns)
         run->time.tool_ns += time_until(due_ns != 0 ? due_ns : now_ns, run->since_ns);
         run->since_ns = now_ns;
     }
-    advance(run, (struct agent_event){AGENT_RESULT, task->call}, now_ns);
+    run_advance(run, (struct agent_event){AGENT_RESULT, task->call}, now_ns);
 }
 
 static void on_tool_due(struct timer *timer, uint64_t now_ns)
@@ -422,7 +254,7 @@ static void run_tools(struct run *run, uint64_t now_ns)
     struct tool_task *task = run->tools;
     while (task != NULL) {
         struct prng p =
-            prng_stream(env->shape->seed, number_of(run), PRNG_TOOL_LATENCY, task->call_id);
+            prng_stream(env->shape->seed, run_number(run), PRNG_TOOL_LATENCY, task->call_id);
         uint64_t latency_ns = dist_sample(&env->shape->tool_latency, &p);
         struct tool_task *next = task->next;
         if (latency_ns > 0)
@@ -433,6 +265,14 @@ static void run_tools(struct run *run, uint64_t now_ns)
             return; /* the result could not be recorded: the run is over, and its tools are gone */
         task = next;
     }
+}
+
+void run_drop_tool(struct run *run, struct tool_task **link)
+{
+    struct tool_task *task = *link;
+    *link = task->next;
+    pool_free(&run->env->pool, task, task->capacity);
+    run->calls_total++;
 }
 
 static void free_tools(struct run *run)
@@ -463,7 +303,7 @@ static void finish(struct run *run, uint64_t now_ns)
     run->env->ended(run->env, run, now_ns);
 }
 
-static void advance(struct run *run, struct agent_event event, uint64_t now_ns)
+void run_advance(struct run *run, struct agent_event event, uint64_t now_ns)
 {
     if (event.kind == AGENT_FAIL)
         stop_waiting(run);
@@ -472,8 +312,6 @@ static void advance(struct run *run, struct agent_event event, uint64_t now_ns)
     case AGENT_WAIT:
         return;
     case AGENT_RECORD:
-        run->record = (uint8_t)action.record;
-        run->record_call = (uint8_t)action.call;
         append_record(run, now_ns);
         return;
     case AGENT_ASK_MODEL:
@@ -489,8 +327,8 @@ static void advance(struct run *run, struct agent_event event, uint64_t now_ns)
     assert(!"unknown action");
 }
 
-void run_start(struct run *run, struct run_env *env, uint64_t number, uint64_t intended_ns,
-               uint64_t now_ns)
+void run_init(struct run *run, struct run_env *env, uint64_t number, uint64_t intended_ns,
+              uint64_t now_ns)
 {
     struct task task = run->task;
     *run = (struct run){
@@ -503,14 +341,20 @@ void run_start(struct run *run, struct run_env *env, uint64_t number, uint64_t i
         .since_ns = now_ns,
     };
     timer_init(&run->model_call.timer, NULL);
+}
+
+void run_start(struct run *run, struct run_env *env, uint64_t number, uint64_t intended_ns,
+               uint64_t now_ns)
+{
+    run_init(run, env, number, intended_ns, now_ns);
     agent_init(&run->agent, (uint16_t)env->shape->turns,
                tool_effect_is_declared(env->shape->tool_effect));
-    advance(run, (struct agent_event){AGENT_START, 0}, now_ns);
+    run_advance(run, (struct agent_event){AGENT_START, 0}, now_ns);
 }
 
 void run_time_out(struct run *run, uint64_t now_ns)
 {
-    fail(run, OUTCOME_TIMEOUT, "-timeout is over", now_ns);
+    run_fail(run, OUTCOME_TIMEOUT, "-timeout is over", now_ns);
 }
 
 void run_abandon(struct run *run)

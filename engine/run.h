@@ -27,6 +27,7 @@
 #include "journal/journal.h"
 #include "stub_model/model.h"
 
+struct recovered_run;
 struct run;
 struct tool_task;
 
@@ -35,9 +36,12 @@ struct run_shape {
     uint64_t seed;
     uint64_t timeout_ns; /* 0: none */
     struct dist tool_latency;
+    const struct dist *prompt_bytes; /* of the user's message; NULL: a short question */
     uint32_t turns;
     uint32_t tools;
     enum tool_effect tool_effect;
+    enum agent_retry tool_retry; /* of resumed runs */
+    enum history_mode history;   /* what model records hold of it */
     int ledger_fd;
 };
 
@@ -81,14 +85,10 @@ struct run {
     struct run_time time;
     uint64_t request_digest;
     struct reply reply;
-    uint32_t prompt_tokens; /* of the last reply */
-    uint32_t completion_tokens;
+    uint32_t completion_tokens; /* of the last reply */
     uint32_t prompt_tokens_total;
     uint32_t completion_tokens_total;
     uint32_t calls_total; /* tool calls whose result is recorded */
-    uint8_t record;       /* enum record_kind on its way */
-    uint8_t record_call;  /* of a tool record */
-    int16_t reply_error;  /* what the reply broke on, before it was finished */
 };
 static_assert(sizeof(struct run) <= 512, "the bound of the design");
 
@@ -98,6 +98,11 @@ void run_env_close(struct run_env *env);
 
 void run_start(struct run *run, struct run_env *env, uint64_t number, uint64_t intended_ns,
                uint64_t now_ns);
+
+/* Takes a run up where its records end: they are replayed through the agent, and no recorded step
+ * is done again. A run whose records are not what it would have done stops as diverged, at once. */
+void run_resume(struct run *run, struct run_env *env, const struct recovered_run *recovered,
+                uint64_t intended_ns, uint64_t now_ns);
 
 /* The run's time is over: it ends as soon as what it is waiting for allows. */
 void run_time_out(struct run *run, uint64_t now_ns);

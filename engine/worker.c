@@ -10,6 +10,9 @@
 #include "engine/base/chunk.h"
 #include "engine/base/resource.h"
 
+/* A store that does not answer is not waited for any longer, once nobody wants more runs. */
+#define PATIENCE_NS (2 * NS_PER_S)
+
 /* With -timeout, a timer a slot. They stand apart from the runs, so that they cost nothing without.
  */
 struct slot_deadline {
@@ -48,16 +51,58 @@ static void start_deadline(struct worker *w, struct run *run, uint64_t deadline_
     loop_timer_start(&w->sched.loop, &deadline->timer, deadline_ns);
 }
 
-/* False when no more runs are to start. */
-static bool start_next(struct worker *w, struct run *run, uint64_t intended_ns, uint64_t now_ns)
+/* The journal cannot be read: what has been resumed goes on to its end. */
+static void stop_resuming(struct worker *w, const struct errmsg *why)
 {
-    uint64_t number = 0;
-    if (w->is_abandoning || !load_claim(w->load, now_ns, &number))
+    load_stop(w->load);
+    if (w->error.text[0] == '\0')
+        (void)errmsg_set(&w->error, 0, "the journal cannot be read: %s", why->text);
+}
+
+/* False when none is left. */
+static bool resume_next(struct worker *w, struct run *run, uint64_t intended_ns)
+{
+    struct recovered_run recovered;
+    struct errmsg why = {.text = ""};
+    uint64_t start_ns = loop_clock_ns(&w->sched.loop);
+    uint32_t slots_free = w->slots - w->slots_busy; /* but for the run's, if it held one before */
+    int error = 0;
+    if (!recovery_next(w->recovery, w->journal, &w->block, slots_free, &recovered, &error, &why)) {
+        if (error != 0)
+            stop_resuming(w, &why);
         return false;
+    }
+    uint64_t now_ns = loop_clock_ns(&w->sched.loop);
+    count(&w->progress.runs_started);
+    w->runs_resumed++;
+    w->records_replayed += recovered.count;
+    if (w->deadlines != NULL)
+        start_deadline(w, run, now_ns + w->shape.timeout_ns);
+    run_resume(run, &w->env, &recovered, intended_ns, now_ns);
+    w->resuming_ns += loop_clock_ns(&w->sched.loop) - start_ns;
+    return true;
+}
+
+static void start_run(struct worker *w, struct run *run, uint64_t number, uint64_t intended_ns,
+                      uint64_t now_ns)
+{
     count(&w->progress.runs_started);
     if (w->deadlines != NULL)
         start_deadline(w, run, now_ns + w->shape.timeout_ns);
     run_start(run, &w->env, number, intended_ns, now_ns);
+}
+
+/* False when no more runs are to start. */
+static bool start_next(struct worker *w, struct run *run, uint64_t intended_ns, uint64_t now_ns)
+{
+    uint64_t number = 0;
+    if (w->is_abandoning)
+        return false;
+    if (w->recovery != NULL)
+        return !load_is_stopped(w->load) && resume_next(w, run, intended_ns);
+    if (!load_claim(w->load, now_ns, &number))
+        return false;
+    start_run(w, run, number, intended_ns, now_ns);
     return true;
 }
 
@@ -93,6 +138,85 @@ static void step_filler(struct task *task, uint64_t now_ns)
 }
 
 static const struct task_kind filler_kind = {.name = "filler", .step = step_filler};
+
+/* --- arrivals: runs that start at their time, whatever the others do --- */
+
+static bool has_arrivals(const struct worker *w)
+{
+    return w->share.due_ns != UINT64_MAX && !load_is_stopped(w->load);
+}
+
+/* There was no free slot until free_ns: what the run has waited for one is not the scheduler's lag.
+ */
+static void start_arrived(struct worker *w, struct run *run, uint64_t free_ns)
+{
+    uint64_t number = w->share.number;
+    uint64_t due_ns = w->share.due_ns;
+    uint64_t now_ns = loop_clock_ns(&w->sched.loop);
+    load_share_pass(&w->share);
+    w->runs_queued += free_ns > due_ns;
+    hist_record(w->dispatch, now_ns - (free_ns > due_ns ? free_ns : due_ns));
+    start_run(w, run, number, due_ns, now_ns);
+}
+
+static void step_open_slot(struct task *task, uint64_t now_ns);
+static const struct task_kind open_slot_kind = {.name = "run", .step = step_open_slot};
+
+/* NULL when all are busy. */
+static struct run *take_slot(struct worker *w)
+{
+    struct run *run = NULL;
+    if (w->slots_free != NULL) {
+        run = container_of(w->slots_free, struct run, task);
+        w->slots_free = w->slots_free->next;
+    } else if (w->slots_filled < w->slots) {
+        run = &w->runs[w->slots_filled++];
+        run->task.kind = &open_slot_kind;
+    }
+    return run;
+}
+
+static bool has_slot(const struct worker *w)
+{
+    return w->slots_free != NULL || w->slots_filled < w->slots;
+}
+
+/* While no slot is free none waits for the next arrival. */
+static void await_arrival(struct worker *w)
+{
+    if (has_arrivals(w) && has_slot(w) && !timer_is_armed(&w->arrival))
+        loop_timer_start(&w->sched.loop, &w->arrival, w->share.due_ns);
+}
+
+static void on_arrival(struct timer *timer, uint64_t now_ns)
+{
+    struct worker *w = container_of(timer, struct worker, arrival);
+    for (unsigned i = 0; i < SCHED_TURN_MAX && has_arrivals(w) && w->share.due_ns <= now_ns; i++) {
+        struct run *run = take_slot(w);
+        if (run == NULL)
+            break;
+        w->slots_busy++;
+        load_slot_filled(w->load);
+        start_arrived(w, run, 0);
+    }
+    await_arrival(w);
+}
+
+/* The slot has come free: for a run that has waited, or until one arrives. */
+static void step_open_slot(struct task *task, uint64_t now_ns)
+{
+    struct run *run = container_of(task, struct run, task);
+    struct worker *w = worker_of(run->env);
+    if (has_arrivals(w) && w->share.due_ns <= now_ns) {
+        start_arrived(w, run, has_slot(w) ? 0 : run->intended_ns);
+        return;
+    }
+    w->slots_busy--;
+    load_slot_emptied(w->load);
+    task->next = w->slots_free;
+    w->slots_free = task;
+    await_arrival(w);
+}
 
 static void on_run_ended(struct run_env *env, struct run *run, uint64_t now_ns)
 {
@@ -132,11 +256,19 @@ static bool settle(struct sched *sched)
     return journal_deliver(w->env.journal) > 0;
 }
 
+static void on_patience_over(struct timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    container_of(timer, struct worker, patience)->is_impatient = true;
+}
+
 /* Lets go of all runs that no append keeps. The journal answers those, which then wait for
  * something else, and go the next time. True when none is left. */
 static bool abandon(struct worker *w)
 {
     bool is_one_left = false;
+    if (!w->is_abandoning)
+        loop_timer_start(&w->sched.loop, &w->patience, loop_clock_ns(&w->sched.loop) + PATIENCE_NS);
     w->is_abandoning = true;
     for (uint32_t i = 0; i < w->slots_filled; i++) {
         struct run *run = &w->runs[i];
@@ -158,59 +290,74 @@ static bool abandon(struct worker *w)
 static bool is_over(struct sched *sched)
 {
     struct worker *w = sched->owner;
-    if (w->slots_busy == 0 && w->slots_filled == w->slots)
+    bool is_all_begun = w->load->plan != NULL ? !has_arrivals(w) : w->slots_filled == w->slots;
+    if (w->slots_busy == 0 && is_all_begun)
         return true;
     if (!atomic_load_explicit(&w->must_abandon, memory_order_relaxed))
         return false;
-    return abandon(w) && !journal_is_busy(w->env.journal);
+    return (abandon(w) && !journal_is_busy(w->env.journal)) || w->is_impatient;
 }
 
-/* Without its loop a worker can do nothing more for its runs, and the campaign no more of use. */
+/* Lets go of what is left, whatever the journal still has of it. */
 static void give_up(struct worker *w)
 {
     load_stop(w->load);
     (void)abandon(w);
-    for (uint32_t i = 0; i < w->slots_filled; i++)
-        w->runs_abandoned += w->runs[i].agent.state != AGENT_ENDED; /* the journal has a record */
+    journal_forget(w->env.journal);
+    for (uint32_t i = 0; i < w->slots_filled; i++) {
+        struct run *run = &w->runs[i];
+        if (run->agent.state == AGENT_ENDED)
+            continue;
+        run_abandon(run); /* its append is forgotten */
+        run->agent.state = AGENT_ENDED;
+        w->runs_abandoned++;
+    }
+    loop_timer_stop(&w->sched.loop, &w->patience);
 }
 
 void worker_run(struct worker *w, uint64_t start_ns)
 {
     uint64_t allocated = resource_thread_allocated_bytes();
+    uint64_t idle_ns = w->sched.loop.idle_ns;
     w->start_ns = start_ns;
     w->filler.kind = &filler_kind;
-    sched_ready(&w->sched, &w->filler);
-    int error = sched_run(&w->sched);
-    if (error != 0) {
-        (void)errmsg_set(&w->error, error, "the event loop failed: %s", strerrordesc_np(-error));
-        give_up(w);
+    timer_init(&w->patience, on_patience_over);
+    if (w->load->plan != NULL) {
+        load_share_init(&w->share, w->load, w->index, w->count, start_ns);
+        timer_init(&w->arrival, on_arrival);
+        await_arrival(w);
+    } else {
+        sched_ready(&w->sched, &w->filler);
     }
+    int error = sched_run(&w->sched);
+    /* Without its loop a worker can do nothing more for its runs, and the campaign no more of use.
+     */
+    if (error != 0)
+        (void)errmsg_set(&w->error, error, "the event loop failed: %s", strerrordesc_np(-error));
+    if (error != 0 || w->is_abandoning)
+        give_up(w);
     if (w->runs_abandoned > 0)
         w->ended_ns = loop_clock_ns(&w->sched.loop);
     w->allocated_bytes = resource_thread_allocated_bytes() - allocated;
+    w->idle_ns = w->sched.loop.idle_ns - idle_ns;
+    w->driven_ns = loop_clock_ns(&w->sched.loop) - start_ns;
 }
 
 /* --- life --- */
 
-static int count_record(void *arg, const struct journal_record *record)
+int worker_read_back(struct worker *w, struct errmsg *why)
 {
-    struct worker_readback *readback = arg;
-    readback->records++;
-    readback->bytes += record->bytes;
-    readback->ends += record->kind == RECORD_END;
-    return 0;
-}
-
-int worker_read_back(struct worker *w)
-{
-    return journal_scan(w->env.journal, count_record, &w->readback);
+    int error = 0;
+    for (unsigned part = w->index; part < journal_parts(w->journal) && error == 0; part += w->count)
+        error = journal_count(w->journal, part, &w->readback, why);
+    return error;
 }
 
 /* One block, so that the pages of all are there before the first value is recorded. */
 static bool open_hists(struct worker *w)
 {
-    struct hist **const hists[] = {&w->response, &w->service, &w->failed,
-                                   &w->append,   &w->lag,     &w->overshoot};
+    struct hist **const hists[] = {&w->response, &w->service,   &w->failed,  &w->append,
+                                   &w->lag,      &w->overshoot, &w->dispatch};
     size_t count = sizeof(hists) / sizeof(hists[0]);
     w->hists = chunk_alloc(count * sizeof(struct hist));
     for (size_t i = 0; w->hists != NULL && i < count; i++) {
@@ -223,6 +370,7 @@ static bool open_hists(struct worker *w)
 static void close_memory(struct worker *w)
 {
     run_env_close(&w->env);
+    recovery_block_free(&w->block);
     free(w->deadlines);
     chunk_free(w->runs);
     chunk_free(w->hists);
@@ -253,6 +401,7 @@ static int open_parts(struct worker *w, struct errmsg *why)
         .latency = w->config->latency,
         .turns = w->shape.turns,
         .tools = w->shape.tools,
+        .reply_bytes = campaign_dist_if_given(&w->config->reply_bytes),
         .overshoot = w->overshoot,
     };
     int error = w->loop_ops != NULL ? loop_open_ops(&w->sched.loop, w->loop_ops, why)
@@ -289,6 +438,7 @@ int worker_open(struct worker *w, struct errmsg *why)
     w->env.shape = &w->shape;
     w->env.append = w->append;
     w->env.ended = on_run_ended;
+    w->block.part = w->index; /* where it begins to look: not all workers in the same part */
     w->sched.owner = w;
     w->sched.settle = settle;
     w->sched.is_over = is_over;

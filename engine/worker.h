@@ -3,10 +3,10 @@
  * model, and as many slots as it may have runs in flight. A run stays with the worker that started
  * it.
  *
- * Life: the campaign fills in what stands before `sched`; worker_open() → worker_run() → read back
- * → worker_close(). Threading: opened, run and read back on the worker's thread, closed by whoever
- * has joined it; the atomics are for the controlling thread to read and write. Ownership: the
- * campaign's. Units: ns.
+ * Life: the campaign fills in what stands before `sched`, and `shape`; worker_open() → worker_run()
+ * → read back → worker_close(). Threading: opened, run and read back on the worker's thread, closed
+ * by whoever has joined it; the atomics are for the controlling thread to read and write.
+ * Ownership: the campaign's. Units: ns.
  */
 #ifndef BENCH_WORKER_H
 #define BENCH_WORKER_H
@@ -17,16 +17,10 @@
 
 #include "engine/campaign.h"
 #include "engine/load.h"
+#include "engine/recovery.h"
 #include "engine/run.h"
 
 struct slot_deadline;
-
-/* What has been read back from a writer's part of the journal. */
-struct worker_readback {
-    uint64_t records;
-    uint64_t bytes;
-    uint64_t ends; /* runs that have an end record */
-};
 
 /* For the controlling thread to look at while the worker writes. */
 struct worker_progress {
@@ -41,7 +35,9 @@ struct worker {
     const struct loop_ops *loop_ops; /* NULL: by name */
     struct journal *journal;
     struct load *load;
+    struct recovery *recovery; /* the runs to be resumed; NULL: new ones are started */
     unsigned index;
+    unsigned count; /* of workers */
     uint32_t slots;
     uint32_t slots_warm; /* how many of them, and how much of the memory to come besides, are
                             brought in before the gate opens */
@@ -56,28 +52,41 @@ struct worker {
     struct slot_deadline *deadlines; /* one a slot with -timeout, else NULL */
     uint32_t slots_filled;           /* of `slots`, so far */
     uint32_t slots_busy;
-    struct task filler; /* fills the slots at the start, a turn's worth at a time */
+    struct task filler;      /* fills the slots at the start, a turn's worth at a time */
+    struct load_share share; /* of an open loop, as are the next three */
+    struct timer arrival;
+    struct task *slots_free; /* of those filled so far */
+    uint64_t runs_queued;    /* that found no free slot when they were due */
+    struct timer patience;   /* once abandoning, with the journal's answers */
     uint64_t start_ns;
     bool is_abandoning;
+    bool is_impatient;
 
-    uint64_t ended_ns; /* when the last run ended */
+    uint64_t ended_ns;  /* when the last run ended */
+    uint64_t driven_ns; /* how long it drove runs */
+    uint64_t idle_ns;   /* of that, with nothing to do */
+    struct recovery_block block;
+    uint64_t runs_resumed;
+    uint64_t records_replayed; /* of these */
+    uint64_t resuming_ns;      /* spent on reading them and taking them over their records */
     uint64_t runs_by_outcome[OUTCOME_COUNT];
     uint64_t runs_abandoned;
     struct run_time time; /* sums over completed runs */
     uint64_t queue_ns;
-    struct hist *hists; /* the block that holds the six below */
+    struct hist *hists; /* the block that holds those below */
     struct hist *response;
     struct hist *service;
     struct hist *failed;
     struct hist *append;
     struct hist *lag;
     struct hist *overshoot;
+    struct hist *dispatch;
 
     struct worker_progress progress;
-    _Atomic bool must_abandon; /* set by the controlling thread, which then wakes the loop */
-    uint64_t allocated_bytes;  /* by this thread, since the gate opened */
-    struct errmsg error;       /* why the scheduler gave up; empty when it did not */
-    struct worker_readback readback;
+    _Atomic bool must_abandon;     /* set by the controlling thread, which then wakes the loop */
+    uint64_t allocated_bytes;      /* by this thread, since the gate opened */
+    struct errmsg error;           /* why the scheduler gave up; empty when it did not */
+    struct journal_count readback; /* of the journal's parts that fell to this worker */
 };
 
 /* Opens loop, journal writer, model and slots, on the calling thread. Never leaves half: on failure
@@ -89,7 +98,7 @@ void worker_close(struct worker *worker);
  * flight. */
 void worker_run(struct worker *worker, uint64_t start_ns);
 
-/* Counts what the journal holds of this worker's runs. */
-int worker_read_back(struct worker *worker);
+/* Counts what the journal holds of the campaign, in this worker's share of its parts. */
+int worker_read_back(struct worker *worker, struct errmsg *why);
 
 #endif

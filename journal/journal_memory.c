@@ -17,48 +17,30 @@
  * not counted.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/chunk.h"
+#include "engine/loop.h"
 #include "journal/backend.h"
+#include "journal/memory_arena.h"
 
 enum {
     PAGE_BITS = 9,
     PAGE_RUNS = 1 << PAGE_BITS,
-    CACHE_LINE_BYTES = 64,
-    UNIT_BYTES = 8, /* records are aligned to it, and named by their distance in it */
     RECORD_CHUNK_BYTES_FIRST = 256 << 10,
     PAGE_CHUNK_BYTES_FIRST = 64 << 10,
     CLAIM_CHUNK_BYTES_FIRST = 4 << 10,
-    DIRECTORY_REFS_FIRST = 64,
     RECORD_BYTES_BITS = 25, /* 0 to 16 MiB, both inclusive */
     /* Index slots are cache misses with a million runs in flight: so many are fetched together. */
     COMMIT_GROUP = 16,
-    RESULT_UNSET = -EIO, /* as a batch arrives */
 };
 
 /* In slot.next_seq: the record of that seq was refused since the store was full. */
 #define SLOT_FULL (UINT32_C(1) << 31)
-
-struct chunk {
-    char *base;
-    uint32_t first_unit; /* of all units of the arena */
-    uint32_t used_bytes; /* once the next chunk is begun */
-};
-static_assert(sizeof(struct chunk) == 16, "one a chunk");
-
-struct arena {
-    char *bump;
-    char *end;
-    struct chunk *chunks;
-    uint32_t chunk_count;
-    uint32_t chunk_capacity;
-    uint64_t unit_count; /* of all chunks */
-    size_t chunk_bytes_next;
-};
 
 struct record {
     uint64_t digest;
@@ -87,31 +69,18 @@ struct page {
     _Alignas(CACHE_LINE_BYTES) struct slot slots[PAGE_RUNS];
 };
 
-/* From the number of a page (run / PAGE_RUNS) to what is kept of it: open addressing, at most half
- * full. */
-struct directory {
-    struct ref {
-        uint64_t number;
-        void *page; /* NULL: free */
-    } * refs;
-    size_t capacity; /* a power of two, or 0 */
-    size_t count;
-    unsigned shift;
-};
-
 struct shard {
     _Alignas(CACHE_LINE_BYTES) struct memory *memory;
     struct arena records;
     struct arena pages;
-    struct directory directory;
-    uint64_t recent_number; /* the page that was asked for last */
+    struct directory directory; /* of pages, by run / PAGE_RUNS */
+    uint64_t recent_number;     /* the page that was asked for last */
     struct page *recent;
     bool is_full; /* a page could not be had */
 };
 
 struct memory {
-    uint64_t bytes_max;
-    _Atomic uint64_t bytes_claimed;
+    struct bound bound;
     pthread_mutex_t lock; /* of the two below */
     struct directory claim_directory;
     struct arena claims;
@@ -119,161 +88,15 @@ struct memory {
     struct shard shards[];
 };
 
-/* Memory under the bound */
-
-static bool claim_bytes(struct memory *memory, uint64_t bytes)
-{
-    uint64_t claimed = atomic_load_explicit(&memory->bytes_claimed, memory_order_relaxed);
-    do {
-        if (bytes > memory->bytes_max - claimed)
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(&memory->bytes_claimed, &claimed,
-                                                    claimed + bytes, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    return true;
-}
-
-static void unclaim_bytes(struct memory *memory, uint64_t bytes)
-{
-    atomic_fetch_sub_explicit(&memory->bytes_claimed, bytes, memory_order_relaxed);
-}
-
-static size_t round_up(size_t bytes, size_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
-static bool arena_list_chunk(struct arena *arena, char *base, size_t bytes)
-{
-    if (arena->chunk_count == arena->chunk_capacity) {
-        uint32_t capacity = arena->chunk_capacity == 0 ? 8 : 2 * arena->chunk_capacity;
-        struct chunk *chunks = realloc(arena->chunks, capacity * sizeof(*chunks));
-        if (chunks == NULL)
-            return false;
-        arena->chunks = chunks;
-        arena->chunk_capacity = capacity;
-    }
-    if (arena->chunk_count > 0) {
-        struct chunk *full = &arena->chunks[arena->chunk_count - 1];
-        full->used_bytes = (uint32_t)(arena->bump - full->base);
-    }
-    arena->chunks[arena->chunk_count++] =
-        (struct chunk){.base = base, .first_unit = (uint32_t)arena->unit_count};
-    arena->unit_count += bytes / UNIT_BYTES;
-    return true;
-}
-
-/* Begins a chunk with at least `bytes`. What is left of the one before is given up: a scan finds a
- * run's records in their order only if chunks are filled one after the other. */
-static void *arena_grow(struct memory *memory, struct arena *arena, size_t bytes)
-{
-    size_t least = round_up(bytes, CACHE_LINE_BYTES);
-    size_t size = least <= arena->chunk_bytes_next ? arena->chunk_bytes_next
-                                                   : round_up(least, CHUNK_HUGE_BYTES);
-
-    /* Near the bound a smaller chunk will do. */
-    while (!claim_bytes(memory, size)) {
-        if (size == least)
-            return NULL;
-        size = round_up(size / 2, CACHE_LINE_BYTES);
-        size = size < least ? least : size;
-    }
-    if (arena->unit_count + size / UNIT_BYTES >= UINT32_MAX)
-        goto fail;
-    char *base = chunk_alloc(size);
-    if (base == NULL)
-        goto fail;
-    if (!arena_list_chunk(arena, base, size)) {
-        chunk_free(base);
-        goto fail;
-    }
-    arena->bump = base;
-    arena->end = base + size;
-    if (arena->chunk_bytes_next < CHUNK_HUGE_BYTES)
-        arena->chunk_bytes_next *= 2;
-    return base;
-
-fail:
-    unclaim_bytes(memory, size);
-    return NULL;
-}
-
-/* Where the next `bytes` go; they are taken by moving arena->bump. NULL at the bound or without
- * memory. */
-static void *arena_reserve(struct memory *memory, struct arena *arena, size_t bytes)
-{
-    if (__builtin_expect((size_t)(arena->end - arena->bump) >= bytes, 1))
-        return arena->bump;
-    return arena_grow(memory, arena, bytes);
-}
-
-static void arena_close(struct arena *arena)
-{
-    for (uint32_t i = 0; i < arena->chunk_count; i++)
-        chunk_free(arena->chunks[i].base);
-    free(arena->chunks);
-}
-
-/* The index */
-
-static size_t directory_start(const struct directory *directory, uint64_t number)
-{
-    return (size_t)((number * UINT64_C(0x9e3779b97f4a7c15)) >> directory->shift);
-}
-
-static void *directory_find(const struct directory *directory, uint64_t number)
-{
-    if (directory->capacity == 0)
-        return NULL;
-    size_t i = directory_start(directory, number);
-    while (directory->refs[i].page != NULL && directory->refs[i].number != number)
-        i = (i + 1) & (directory->capacity - 1);
-    return directory->refs[i].page;
-}
-
-static void directory_put(struct directory *directory, uint64_t number, void *page)
-{
-    size_t i = directory_start(directory, number);
-    while (directory->refs[i].page != NULL)
-        i = (i + 1) & (directory->capacity - 1);
-    directory->refs[i] = (struct ref){number, page};
-    directory->count++;
-}
-
-/* Makes room for one more. False at the bound or without memory. */
-static bool directory_reserve(struct memory *memory, struct directory *directory)
-{
-    if (2 * (directory->count + 1) <= directory->capacity)
-        return true;
-    size_t capacity = directory->capacity == 0 ? DIRECTORY_REFS_FIRST : 2 * directory->capacity;
-    if (!claim_bytes(memory, capacity * sizeof(struct ref)))
-        return false;
-    struct directory grown = {
-        .refs = calloc(capacity, sizeof(struct ref)),
-        .capacity = capacity,
-        .shift = 64 - (unsigned)__builtin_ctzll(capacity),
-    };
-    if (grown.refs == NULL) {
-        unclaim_bytes(memory, capacity * sizeof(struct ref));
-        return false;
-    }
-    for (size_t i = 0; i < directory->capacity; i++) {
-        if (directory->refs[i].page != NULL)
-            directory_put(&grown, directory->refs[i].number, directory->refs[i].page);
-    }
-    free(directory->refs);
-    unclaim_bytes(memory, directory->capacity * sizeof(struct ref));
-    *directory = grown;
-    return true;
-}
+/* --- the index --- */
 
 /* The bits that all writers share of a page of runs, made by the first that asks. */
 static struct claim *claim_find(struct memory *memory, uint64_t number)
 {
     (void)pthread_mutex_lock(&memory->lock); /* cannot fail: a plain mutex, never held twice */
     struct claim *claim = directory_find(&memory->claim_directory, number);
-    if (claim == NULL && directory_reserve(memory, &memory->claim_directory)) {
-        claim = arena_reserve(memory, &memory->claims, sizeof(*claim));
+    if (claim == NULL && directory_reserve(&memory->bound, &memory->claim_directory)) {
+        claim = arena_reserve(&memory->bound, &memory->claims, sizeof(*claim));
         if (claim != NULL) {
             memset(claim, 0, sizeof(*claim));
             memory->claims.bump += sizeof(*claim);
@@ -288,8 +111,8 @@ static struct page *page_create(struct shard *shard, uint64_t number)
 {
     struct claim *claim = claim_find(shard->memory, number);
     struct page *page = NULL;
-    if (claim != NULL && directory_reserve(shard->memory, &shard->directory))
-        page = arena_reserve(shard->memory, &shard->pages, sizeof(*page));
+    if (claim != NULL && directory_reserve(&shard->memory->bound, &shard->directory))
+        page = arena_reserve(&shard->memory->bound, &shard->pages, sizeof(*page));
     if (page == NULL) {
         shard->is_full = true;
         return NULL;
@@ -327,7 +150,7 @@ static bool page_claim_run(struct page *page, uint64_t run)
             bit) == 0;
 }
 
-/* Records */
+/* --- records --- */
 
 static uint32_t record_bytes(const struct record *record)
 {
@@ -336,7 +159,7 @@ static uint32_t record_bytes(const struct record *record)
 
 static size_t record_size(size_t payload_bytes)
 {
-    return round_up(offsetof(struct record, payload) + payload_bytes, UNIT_BYTES);
+    return arena_round_up(offsetof(struct record, payload) + payload_bytes, ARENA_UNIT_BYTES);
 }
 
 static const struct record *record_at(const struct arena *arena, uint32_t unit)
@@ -351,7 +174,7 @@ static const struct record *record_at(const struct arena *arena, uint32_t unit)
             high = middle;
     }
     const struct chunk *chunk = &arena->chunks[low];
-    return (const void *)(chunk->base + (size_t)(unit - chunk->first_unit) * UNIT_BYTES);
+    return (const void *)(chunk->base + (size_t)(unit - chunk->first_unit) * ARENA_UNIT_BYTES);
 }
 
 /* The record of a seq below the slot's next one. */
@@ -388,7 +211,7 @@ static int record_put(struct shard *shard, struct page *page, const struct journ
         return (slot->next_seq & SLOT_FULL) != 0 ? JOURNAL_FULL : JOURNAL_GAP;
 
     size_t size = record_size(entry->bytes);
-    struct record *record = arena_reserve(shard->memory, arena, size);
+    struct record *record = arena_reserve(&shard->memory->bound, arena, size);
     if (record == NULL) {
         slot->next_seq |= SLOT_FULL;
         return JOURNAL_FULL;
@@ -402,7 +225,7 @@ static int record_put(struct shard *shard, struct page *page, const struct journ
     record->kind_bytes = entry->bytes | (uint32_t)entry->kind << RECORD_BYTES_BITS;
     record->previous = slot->last;
     memcpy(record->payload, payload, entry->bytes);
-    slot->last = chunk->first_unit + (uint32_t)((arena->bump - chunk->base) / UNIT_BYTES) + 1;
+    slot->last = chunk->first_unit + (uint32_t)((arena->bump - chunk->base) / ARENA_UNIT_BYTES) + 1;
     slot->next_seq = next_seq + 1;
     arena->bump += size;
     return JOURNAL_ACKED;
@@ -411,6 +234,7 @@ static int record_put(struct shard *shard, struct page *page, const struct journ
 static struct journal_record record_view(const struct record *record)
 {
     return (struct journal_record){
+        .campaign = 1,
         .run = record->run,
         .digest = record->digest,
         .payload = record->payload,
@@ -420,34 +244,7 @@ static struct journal_record record_view(const struct record *record)
     };
 }
 
-/* The store */
-
-static int memory_open(struct journal *journal, const struct journal_config *config,
-                       struct errmsg *why)
-{
-    if (config->bytes_max == 0)
-        return errmsg_set(why, -EINVAL, "journal memory must be given a bound of at least 1 byte");
-    size_t bytes = sizeof(struct memory) + config->writers * sizeof(struct shard);
-    struct memory *memory = chunk_alloc(bytes);
-    if (memory == NULL)
-        return errmsg_set(why, -ENOMEM, "no memory for the journal's %u shards", config->writers);
-    memset(memory, 0, bytes);
-    int error = pthread_mutex_init(&memory->lock, NULL);
-    if (error != 0) {
-        chunk_free(memory);
-        return errmsg_set(why, -error, "no lock for the journal");
-    }
-    memory->bytes_max = config->bytes_max;
-    memory->claims.chunk_bytes_next = CLAIM_CHUNK_BYTES_FIRST;
-    memory->shard_count = config->writers;
-    for (unsigned i = 0; i < memory->shard_count; i++) {
-        memory->shards[i].memory = memory;
-        memory->shards[i].records.chunk_bytes_next = RECORD_CHUNK_BYTES_FIRST;
-        memory->shards[i].pages.chunk_bytes_next = PAGE_CHUNK_BYTES_FIRST;
-    }
-    journal->impl = memory;
-    return 0;
-}
+/* --- the store --- */
 
 static void memory_close(struct journal *journal)
 {
@@ -461,6 +258,49 @@ static void memory_close(struct journal *journal)
     free(memory->claim_directory.refs);
     (void)pthread_mutex_destroy(&memory->lock); /* nobody holds it: all writers are closed */
     chunk_free(memory);
+    free((char *)journal->campaign.description); /* our own copy */
+}
+
+static int begin_campaign(struct journal *journal, const struct journal_config *config,
+                          struct errmsg *why)
+{
+    journal->campaign = journal_new_campaign(journal, config);
+    journal->campaign.id = 1;
+    journal->campaign.description = strdup(journal->campaign.description);
+    if (journal->campaign.description != NULL)
+        return 0;
+    memory_close(journal);
+    return errmsg_set(why, -ENOMEM, "no memory for the campaign's description");
+}
+
+static int memory_open(struct journal *journal, const struct journal_config *config,
+                       struct errmsg *why)
+{
+    if (config->mode != JOURNAL_NEW)
+        return errmsg_set(why, -EINVAL, "journal memory keeps nothing once its process has ended");
+    if (config->bytes_max == 0)
+        return errmsg_set(why, -EINVAL, "journal memory must be given a bound of at least 1 byte");
+    size_t bytes = sizeof(struct memory) + config->writers * sizeof(struct shard);
+    struct memory *memory = chunk_alloc(bytes);
+    if (memory == NULL)
+        return errmsg_set(why, -ENOMEM, "no memory for the journal's %u shards", config->writers);
+    memset(memory, 0, bytes);
+    int error = pthread_mutex_init(&memory->lock, NULL);
+    if (error != 0) {
+        chunk_free(memory);
+        return errmsg_set(why, -error, "no lock for the journal");
+    }
+    memory->bound.bytes_max = config->bytes_max;
+    memory->claims.chunk_bytes_next = CLAIM_CHUNK_BYTES_FIRST;
+    memory->shard_count = config->writers;
+    for (unsigned i = 0; i < memory->shard_count; i++) {
+        memory->shards[i].memory = memory;
+        memory->shards[i].records.chunk_bytes_next = RECORD_CHUNK_BYTES_FIRST;
+        memory->shards[i].pages.chunk_bytes_next = PAGE_CHUNK_BYTES_FIRST;
+    }
+    journal->impl = memory;
+    journal->parts = config->writers;
+    return begin_campaign(journal, config, why);
 }
 
 /* Shards are the journal's, not the writers': acked records outlive who wrote them. */
@@ -477,17 +317,6 @@ static void memory_writer_close(struct journal_writer *writer)
     writer->impl = NULL;
 }
 
-/* What follows a refused record of its run in a batch is refused as well: it was chained on bytes
- * that are not there. Rare, so the batch is searched. */
-static void refuse_rest(struct journal_batch *batch, uint32_t refused)
-{
-    const struct journal_entry *entry = &batch->entries[refused];
-    for (uint32_t i = refused + 1; i < batch->count; i++) {
-        if (batch->entries[i].run == entry->run)
-            batch->entries[i].result = entry->result == JOURNAL_FULL ? JOURNAL_FULL : JOURNAL_GAP;
-    }
-}
-
 static void memory_commit(struct journal_writer *writer, struct journal_batch *batch)
 {
     struct shard *shard = writer->impl;
@@ -502,15 +331,16 @@ static void memory_commit(struct journal_writer *writer, struct journal_batch *b
                 __builtin_prefetch(&pages[i]->slots[group[i].run % PAGE_RUNS], 1);
         }
         for (uint32_t i = 0; i < count; i++) {
-            if (group[i].result != RESULT_UNSET)
+            if (group[i].result != JOURNAL_UNSET)
                 continue;
             const char *payload = batch->bytes + group[i].offset;
-            group[i].result = (int16_t)record_put(shard, pages[i], &group[i], payload);
-            if (__builtin_expect(group[i].result != JOURNAL_ACKED, 0))
-                refuse_rest(batch, first + i);
+            int result = record_put(shard, pages[i], &group[i], payload);
+            group[i].result = (int16_t)result;
+            if (__builtin_expect(result != JOURNAL_ACKED, 0))
+                journal_batch_refuse(batch, first + i, result);
         }
     }
-    journal_commit_done(writer);
+    journal_batch_done(writer, batch, loop_clock_ns(writer->loop));
 }
 
 static int memory_read(struct journal_writer *writer, uint64_t run, uint32_t seq,
@@ -527,33 +357,93 @@ static int memory_read(struct journal_writer *writer, uint64_t run, uint32_t seq
     return 0;
 }
 
-static int memory_scan(struct journal_writer *writer,
-                       int (*visit)(void *arg, const struct journal_record *record), void *arg)
+/* --- reading what is there: a part is a writer's shard --- */
+
+static int memory_scan(struct journal *journal, uint64_t campaign, unsigned part, uint32_t kinds,
+                       journal_visit *visit, void *arg, struct errmsg *why)
 {
-    const struct arena *arena = &((const struct shard *)writer->impl)->records;
+    if (campaign != 0 && campaign != journal->campaign.id)
+        return errmsg_set(why, -ENOENT, "journal memory has no campaign %" PRIu64, campaign);
+    const struct arena *arena = &((const struct memory *)journal->impl)->shards[part].records;
     for (uint32_t i = 0; i < arena->chunk_count; i++) {
         const char *at = arena->chunks[i].base;
         const char *end =
             i + 1 == arena->chunk_count ? arena->bump : at + arena->chunks[i].used_bytes;
         while (at < end) {
             struct journal_record record = record_view((const void *)at);
+            at += record_size(record.bytes);
+            if (!journal_wants(kinds, record.kind))
+                continue;
             int result = visit(arg, &record);
             if (result != 0)
                 return result;
-            at += record_size(record.bytes);
         }
     }
     return 0;
 }
 
+/* A run is linked backwards, so its records are collected before they are visited. */
+static int read_run(const struct arena *arena, const struct slot *slot, journal_visit *visit,
+                    void *arg, struct errmsg *why)
+{
+    uint32_t count = slot->next_seq & ~SLOT_FULL;
+    const struct record **records = calloc(count, sizeof(struct record *));
+    if (records == NULL)
+        return errmsg_set(why, -ENOMEM, "no memory for the %u records of a run", count);
+    uint32_t unit = slot->last;
+    for (uint32_t i = count; i > 0; i--) {
+        records[i - 1] = record_at(arena, unit - 1);
+        unit = records[i - 1]->previous;
+    }
+    int result = 0;
+    for (uint32_t i = 0; i < count && result == 0; i++) {
+        struct journal_record record = record_view(records[i]);
+        result = visit(arg, &record);
+    }
+    free(records);
+    return result;
+}
+
+static int memory_read_runs(struct journal *journal, unsigned part, const uint64_t *runs,
+                            unsigned count, journal_visit *visit, void *arg, struct errmsg *why)
+{
+    struct shard *shard = &((struct memory *)journal->impl)->shards[part];
+    int result = 0;
+    for (unsigned i = 0; i < count && result == 0; i++) {
+        const struct page *page = page_find(shard, runs[i], false);
+        if (page == NULL || page->slots[runs[i] % PAGE_RUNS].last == 0)
+            continue;
+        result = read_run(&shard->records, &page->slots[runs[i] % PAGE_RUNS], visit, arg, why);
+    }
+    return result;
+}
+
+static int memory_count(struct journal *journal, unsigned part, struct journal_count *count,
+                        struct errmsg *why)
+{
+    return memory_scan(journal, 0, part, UINT32_MAX, journal_count_record, count, why);
+}
+
+static int memory_list(struct journal *journal,
+                       int (*visit)(void *arg, const struct journal_campaign *campaign), void *arg,
+                       struct errmsg *why)
+{
+    (void)why;
+    return visit(arg, &journal->campaign);
+}
+
 const struct journal_ops journal_memory_ops = {
     .name = "memory",
     .levels = {DURABILITY_NONE},
+    .keeps_in_memory = true,
     .open = memory_open,
     .close = memory_close,
     .writer_open = memory_writer_open,
     .writer_close = memory_writer_close,
     .commit = memory_commit,
     .read = memory_read,
+    .list = memory_list,
     .scan = memory_scan,
+    .read_runs = memory_read_runs,
+    .count = memory_count,
 };

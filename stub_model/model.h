@@ -30,7 +30,7 @@ enum model_event_kind {
     MODEL_TEXT,      /* a piece of the reply's text, UTF-8, not escaped */
     MODEL_TOOL_CALL, /* a tool call begins: call_index and the tool's name in `bytes` */
     MODEL_ARGUMENTS, /* a piece of that call's arguments, as JSON text */
-    MODEL_FINISH,    /* the reply is complete: finish, prompt_tokens, completion_tokens */
+    MODEL_FINISH,    /* the reply is complete: finish, completion_tokens; call->prompt_tokens */
     MODEL_ERROR,     /* the request was refused or failed: the reason in `bytes` */
 };
 
@@ -43,17 +43,16 @@ struct model_event {
     size_t size;
     uint64_t due_ns; /* of MODEL_FINISH and MODEL_ERROR: when the model had it ready; 0: at once */
     uint32_t call_index; /* from 0 */
-    uint32_t prompt_tokens;
     uint32_t completion_tokens;
 };
 
 struct model_call {
-    struct timer timer; /* the model's own, as are the next four */
+    struct timer timer; /* the model's own, as are the next two */
     const struct model *model;
     uint32_t turn;
-    uint32_t prompt_tokens;
-    const char *refusal; /* why the request was refused, a constant text, or NULL */
-    uint64_t run;        /* the caller's: what the reply is a function of, with seed and turn */
+    uint32_t prompt_tokens; /* the model's answer, from the reply's end until the next submit */
+    const char *refusal;    /* the model's own: why it refused the request, constant, or NULL */
+    uint64_t run;           /* the caller's: what the reply is a function of, with seed and turn */
     void (*on_event)(struct model_call *call, const struct model_event *event, uint64_t now_ns);
 };
 static_assert(sizeof(struct model_call) == 72, "embedded in every run");
@@ -64,6 +63,7 @@ struct model_config {
     struct dist latency; /* shared, read-only */
     uint32_t turns; /* the last turn answers with the final text, those before with tool calls */
     uint32_t tools; /* tool calls a turn */
+    const struct dist *reply_bytes; /* of each turn's text; NULL: the model's own short texts */
     struct hist *overshoot; /* delivered − (submitted + sampled latency), may be NULL; written by
                                the model's thread */
 };

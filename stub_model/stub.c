@@ -6,7 +6,8 @@
  * What it answers is decided from the messages of the request, as a provider decides: how many
  * assistant messages there are is the turn; until the last turn it asks for tool calls, then it
  * answers with the final text. A request that is not one is refused. The reply streams as a
- * provider's would, in pieces of a few words.
+ * provider's would, in pieces: of a few words, or of up to PIECE_BYTES where it is told how long
+ * its texts are to be.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -15,12 +16,14 @@
 #include "engine/base/json_read.h"
 #include "engine/base/json_write.h"
 #include "engine/base/prng.h"
+#include "engine/base/prose.h"
 #include "engine/loop.h"
 #include "stub_model/model.h"
 
 enum {
     BYTES_PER_TOKEN = 4, /* the usual rule of thumb for English */
     ARGUMENTS_BYTES_MAX = 64,
+    PIECE_BYTES = 4096,
 };
 
 #define TOOL_NAME "noop"
@@ -120,17 +123,47 @@ static void finish(struct model_call *call, enum model_finish reason, size_t com
         .kind = MODEL_FINISH,
         .finish = reason,
         .due_ns = call->timer.deadline_ns,
-        .prompt_tokens = call->prompt_tokens,
         .completion_tokens = (uint32_t)((completion_bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN),
     };
     call->on_event(call, &event, now_ns);
 }
 
-static void reply_with_tool_calls(const struct model *model, struct model_call *call,
-                                  uint64_t now_ns)
+/* A text as long as was asked for; each piece of it is whole sentences. Returns its size. */
+static __attribute__((cold)) size_t emit_prose(const struct model *model, struct model_call *call,
+                                               uint64_t now_ns)
+{
+    char piece[PIECE_BYTES];
+    uint64_t seed = model->config.seed;
+    size_t total = prose_draw_bytes(model->config.reply_bytes,
+                                    prng_stream(seed, call->run, PRNG_REPLY_BYTES, call->turn));
+    struct prng p = prng_stream(seed, call->run, PRNG_MODEL_TEXT, call->turn);
+    size_t left = total;
+    do { /* at least one piece, since a reply without text has an empty one */
+        size_t size = left < PIECE_BYTES ? left : PIECE_BYTES;
+        left -= size;
+        prose_write(&p, piece, left > 0 ? size - 1 : size);
+        if (left > 0)
+            piece[size - 1] = ' ';
+        emit(call, MODEL_TEXT, 0, piece, size, now_ns);
+    } while (left > 0);
+    return total;
+}
+
+/* What is said before tool calls. Returns its size. */
+static size_t emit_preamble(const struct model *model, struct model_call *call, uint64_t now_ns)
 {
     static const char text[] = "Let me look that up.";
     const size_t text_bytes = sizeof(text) - 1;
+    if (model->config.reply_bytes != NULL)
+        return emit_prose(model, call, now_ns);
+    emit(call, MODEL_TEXT, 0, text, 6, now_ns);
+    emit(call, MODEL_TEXT, 0, text + 6, text_bytes - 6, now_ns);
+    return text_bytes;
+}
+
+static void reply_with_tool_calls(const struct model *model, struct model_call *call,
+                                  uint64_t now_ns)
+{
     char arguments[ARGUMENTS_BYTES_MAX];
     struct json_writer w = json_writer_on(arguments, sizeof(arguments));
     json_write_literal(&w, "{\"order\":");
@@ -139,8 +172,7 @@ static void reply_with_tool_calls(const struct model *model, struct model_call *
     json_write_literal(&w, "}");
     size_t size = (size_t)(w.at - arguments);
 
-    emit(call, MODEL_TEXT, 0, text, 6, now_ns);
-    emit(call, MODEL_TEXT, 0, text + 6, text_bytes - 6, now_ns);
+    size_t text_bytes = emit_preamble(model, call, now_ns);
     for (uint32_t i = 0; i < model->config.tools; i++) {
         emit(call, MODEL_TOOL_CALL, i, TOOL_NAME, sizeof(TOOL_NAME) - 1, now_ns);
         emit(call, MODEL_ARGUMENTS, i, arguments, head, now_ns);
@@ -151,6 +183,11 @@ static void reply_with_tool_calls(const struct model *model, struct model_call *
 
 static void reply_with_text(const struct model *model, struct model_call *call, uint64_t now_ns)
 {
+    if (model->config.reply_bytes != NULL) {
+        size_t total_bytes = emit_prose(model, call, now_ns);
+        finish(call, MODEL_FINISH_STOP, total_bytes, now_ns);
+        return;
+    }
     struct prng p = prng_stream(model->config.seed, call->run, PRNG_MODEL_TEXT, call->turn);
     const char *const pieces[] = {
         openings[prng_below(&p, CHOICES)],

@@ -17,6 +17,10 @@ enum prng_purpose {
     PRNG_MODEL_TEXT = 2,
     PRNG_TOOL_LATENCY = 3,
     PRNG_TEST = 5,
+    PRNG_PROMPT_BYTES = 6,
+    PRNG_PROMPT_TEXT = 7,
+    PRNG_REPLY_BYTES = 8,
+    PRNG_ARRIVAL = 9,
 };
 
 struct prng {

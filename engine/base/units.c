@@ -296,6 +296,61 @@ int units_parse_count(const char *text, uint64_t *count, struct errmsg *why)
     return 0;
 }
 
+enum { DECIMAL_PARTS = 1000000 /* of 1 */ };
+
+int units_parse_decimal(const char *text, double *value, struct errmsg *why)
+{
+    static const char article[] = "a number such as 99.9";
+    struct decimal number;
+    uint64_t parts = 0;
+    bool is_exact;
+    const char *suffix = read_decimal(text, &number);
+    if (suffix == NULL)
+        return refuse_start(why, article, text);
+    if (*suffix != '\0' || number.ends_in_point)
+        return refuse(why, article, text, *suffix != '\0' ? "" : lone_point);
+    if (scale_decimal(&number, DECIMAL_PARTS, UINT64_MAX, &parts, &is_exact) != 0)
+        return refuse_too_large(why, "18446744073709", text);
+    *value = (double)parts / DECIMAL_PARTS;
+    return 0;
+}
+
+int units_parse_rate(const char *text, double *per_s, struct errmsg *why)
+{
+    static const char article[] = "a rate such as 500/s or 90/m";
+    static const struct {
+        const char *text;
+        uint64_t factor;
+        double seconds;
+    } suffixes[] = {
+        {"", 1, 1},        {"/s", 1, 1},        {"/m", 1, 60},
+        {"k", 1000, 1},    {"k/s", 1000, 1},    {"k/m", 1000, 60},
+        {"m", 1000000, 1}, {"m/s", 1000000, 1}, {"m/m", 1000000, 60},
+    };
+    struct decimal number;
+    const char *suffix = read_decimal(text, &number);
+    if (suffix == NULL)
+        return refuse_start(why, article, text);
+    if (number.ends_in_point)
+        return refuse(why, article, text, lone_point);
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        uint64_t value = 0;
+        bool is_exact;
+        if (strcmp(suffix, suffixes[i].text) != 0)
+            continue;
+        int error = scale_decimal(&number, DECIMAL_PARTS * suffixes[i].factor, UINT64_MAX, &value,
+                                  &is_exact);
+        double rate = (double)value / DECIMAL_PARTS / suffixes[i].seconds;
+        if (error != 0 || rate > UNITS_RATE_MAX)
+            return refuse_too_large(why, "1000000000/s", text);
+        if (value == 0 && !is_zero(&number))
+            return refuse_too_small(why, "0.000001/s", text);
+        *per_s = rate;
+        return 0;
+    }
+    return refuse(why, article, text, ": only k or m, and then /s or /m, may follow the number");
+}
+
 /* Every text below fits by arithmetic: two 64-bit numbers would not, but what is printed behind the
  * first number is always less than its unit. */
 #define PRINT(text, ...) (void)snprintf((text), UNITS_TEXT_BYTES, __VA_ARGS__)

@@ -17,10 +17,19 @@
 
 #include "engine/base/err.h"
 
+#define UNITS_RATE_MAX 1e9
 #define UNITS_BYTES_MAX (UINT64_C(1) << 53) /* a double holds every size up to here exactly */
 
 /* "20000", "20k", "1.5m" (k = 10^3, m = 10^6; a fraction must come out whole). */
 int units_parse_count(const char *text, uint64_t *count, struct errmsg *why);
+
+/* "99.9": finer than 10^-6 is cut off. */
+int units_parse_decimal(const char *text, double *value, struct errmsg *why);
+
+/* A count, which need not be whole, and "/s" or "/m" (a minute): "500", "1.5/s", "20k/s", "90/m".
+ * At most UNITS_RATE_MAX a second; finer than 10^-6 is cut off, unless nothing but 0 would be left:
+ * that is refused. */
+int units_parse_rate(const char *text, double *per_s, struct errmsg *why);
 
 /* Go's durations: one or more of decimal + ns|us|µs|ms|s|m|h, such as "1m30s", "1.5s", "250us". A
  * bare "0" is a duration, any other bare number is refused, naming the missing unit. At most 24h;

@@ -54,6 +54,15 @@ static inline bool timer_is_armed(const struct timer *timer)
     return timer->link.next != &timer->link;
 }
 
+/* When a timer that has just fired is to fire again, each `every_ns`: ticks that a stall has passed
+ * over are left out, and those to come keep their times. */
+static inline uint64_t timer_next_tick_ns(const struct timer *timer, uint64_t every_ns,
+                                          uint64_t now_ns)
+{
+    uint64_t next_ns = timer->deadline_ns + every_ns;
+    return next_ns > now_ns ? next_ns : next_ns + ((now_ns - next_ns) / every_ns + 1) * every_ns;
+}
+
 void wheel_init(struct wheel *w, uint64_t now_ns);
 
 /* Arms the timer for timer->deadline_ns. A deadline that the wheel has passed already goes straight

@@ -1,0 +1,47 @@
+/*
+ * intervals: what a campaign has come to from second to second, for the machine-readable formats.
+ *
+ * Ownership: the caller's struct, between init and free; it must not move while it is started.
+ * Threading: the controlling thread. Errors: without memory for more rows the rest is left out, and
+ * is_cut says so. Units: ns from the campaign's start.
+ */
+#ifndef BENCH_INTERVALS_H
+#define BENCH_INTERVALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/campaign.h"
+#include "engine/loop.h"
+
+struct interval {
+    uint64_t end_ns;  /* it begins where the one before has ended */
+    uint64_t started; /* runs, within it, as are the next three */
+    uint64_t ended;
+    uint64_t errors;
+    uint64_t records;   /* acked */
+    uint64_t in_flight; /* runs at its end, as are the next */
+    uint64_t backlog;   /* due by the schedule of an open loop, and not started */
+};
+
+struct intervals {
+    struct interval *rows;
+    size_t count;
+    size_t capacity;
+    bool is_cut;
+    uint64_t every_ns;
+    struct campaign_progress last;
+    struct timer timer;
+    struct loop *loop;
+    struct campaign *campaign;
+};
+
+void intervals_init(struct intervals *intervals, uint64_t every_ns);
+void intervals_free(struct intervals *intervals);
+
+void intervals_start(struct intervals *intervals, struct loop *loop, struct campaign *campaign);
+/* Adds what is left of the last one. */
+void intervals_stop(struct intervals *intervals);
+
+#endif

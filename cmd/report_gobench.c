@@ -1,0 +1,46 @@
+/*
+ * report_gobench: the figures in the format of Go's benchmarks, for benchstat
+ * (golang.org/design/14313-benchmark-format): a line a benchmark, of pairs of value and unit;
+ * `Unit` lines say which direction is better.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cmd/report_figures.h"
+
+/* "response_p99" of s is "response_p99-s". */
+static void print_unit(FILE *out, const struct figure *figure)
+{
+    (void)fprintf(out, "%s%s%s", figure->name, figure->unit[0] != '\0' ? "-" : "",
+                  strcmp(figure->unit, "1/s") == 0 ? "per-s" : figure->unit);
+}
+
+static int write_gobench(FILE *out, const struct report *report)
+{
+    struct figure figures[FIGURES_MAX];
+    char series[SERIES_BYTES];
+    size_t count = report_figures(report, figures);
+    for (size_t i = 0; i < count; i++) {
+        (void)fputs("Unit ", out);
+        print_unit(out, &figures[i]);
+        (void)fputs(figures[i].better == FIGURE_HIGHER ? " better=higher\n" : " better=lower\n",
+                    out);
+    }
+    (void)fprintf(out, "goos: linux\npkg: bench\ncpu: %s\n",
+                  report->host.cpu_model[0] != '\0' ? report->host.cpu_model : "unknown");
+    (void)fprintf(out, "BenchmarkRun/%s-%" PRIu32 " %" PRId64, report_series(report, series),
+                  report->result->threads, report->metrics[METRIC_RUNS_COMPLETED].whole);
+    for (size_t i = 0; i < count; i++) {
+        (void)fprintf(out, " %.9g ", figures[i].value);
+        print_unit(out, &figures[i]);
+    }
+    (void)fputc('\n', out);
+    return 0;
+}
+
+const struct report_format report_gobench = {
+    .name = "gobench",
+    .path_offset = offsetof(struct options, gobench_path),
+    .needs_host = true,
+    .write = write_gobench,
+};

@@ -1,0 +1,45 @@
+/* report_markdown: the figures as a table, appended to what is there: for $GITHUB_STEP_SUMMARY. */
+#include <math.h>
+#include <string.h>
+
+#include "cmd/report_figures.h"
+#include "engine/base/clock.h"
+#include "engine/base/units.h"
+
+static void print_value(FILE *out, const struct figure *figure)
+{
+    char text[UNITS_TEXT_BYTES];
+    bool is_large = fabs(figure->value) >= 1e6;
+    if (strcmp(figure->unit, "s") == 0)
+        (void)fputs(units_format_duration((uint64_t)llround(figure->value * NS_PER_S), text), out);
+    else if (strcmp(figure->unit, "B") == 0 && is_large)
+        (void)fputs(units_format_megabytes((int64_t)figure->value, text), out);
+    else
+        (void)fprintf(out, "%.6g%s%s", figure->value, figure->unit[0] == 'B' ? " " : "",
+                      strcmp(figure->unit, "1/s") == 0 ? "/s" : figure->unit);
+}
+
+static int write_markdown(FILE *out, const struct report *report)
+{
+    struct figure figures[FIGURES_MAX];
+    char series[SERIES_BYTES];
+    size_t count = report_figures(report, figures);
+    (void)fprintf(out, "### bench `%s`\n\n", report_series(report, series));
+    for (size_t i = 0; i < report->reason_count; i++)
+        (void)fprintf(out, "**Not valid:** `%s`\n\n", report->reasons[i].text);
+    (void)fputs("| figure | value | better |\n| --- | ---: | --- |\n", out);
+    for (size_t i = 0; i < count; i++) {
+        (void)fprintf(out, "| %s | ", figures[i].name);
+        print_value(out, &figures[i]);
+        (void)fputs(figures[i].better == FIGURE_HIGHER ? " | higher |\n" : " | lower |\n", out);
+    }
+    (void)fputc('\n', out);
+    return 0;
+}
+
+const struct report_format report_markdown = {
+    .name = "markdown",
+    .path_offset = offsetof(struct options, markdown_path),
+    .is_appended = true,
+    .write = write_markdown,
+};

@@ -1,0 +1,178 @@
+/*
+ * campaign_finish: what came of a campaign: the workers' counts and histograms as one result, held
+ * against what the journal shows.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "engine/base/resource.h"
+#include "engine/campaign_parts.h"
+
+static void merge_worker(struct campaign_result *result, const struct worker *w)
+{
+    struct journal_totals totals = journal_writer_totals(w->env.journal);
+    for (unsigned i = 0; i < OUTCOME_COUNT; i++)
+        result->runs_by_outcome[i] += w->runs_by_outcome[i];
+    result->runs_started += atomic_load(&w->progress.runs_started);
+    result->runs_queued += w->runs_queued;
+    result->runs_abandoned += w->runs_abandoned;
+    result->records += w->readback.records;
+    result->records_bytes += w->readback.bytes;
+    result->records_acked += totals.records;
+    result->records_refused += totals.refused;
+    result->records_unknown += totals.unknown;
+    result->batches += totals.batches;
+    result->retries += totals.retries;
+    result->runs_resumed += w->runs_resumed;
+    result->records_replayed += w->records_replayed;
+    result->model_ns += w->time.model_ns;
+    result->journal_ns += w->time.journal_ns;
+    result->tool_ns += w->time.tool_ns;
+    result->queue_ns += w->queue_ns;
+    result->model_calls += w->env.model_calls;
+    result->tool_calls += w->env.tool_calls;
+    result->total_alloc_bytes += w->allocated_bytes;
+    double busy = w->driven_ns > 0 ? 1 - (double)w->idle_ns / (double)w->driven_ns : 0;
+    result->busiest = busy > result->busiest ? busy : result->busiest;
+    if (result->first_error.text[0] == '\0')
+        result->first_error = w->env.first_error;
+    result->has_store_failed = result->has_store_failed || w->env.has_store_failed;
+    result->is_journal_full = result->is_journal_full || w->env.is_journal_full;
+    if (result->scheduler_error.text[0] == '\0')
+        result->scheduler_error = w->error;
+}
+
+/* The first worker's histograms take in the others'. */
+static void merge_hists(struct campaign *c, struct campaign_result *result)
+{
+    struct worker *first = &c->workers[0];
+    for (uint32_t i = 1; i < c->worker_count; i++) {
+        const struct worker *w = &c->workers[i];
+        hist_merge(first->response, w->response);
+        hist_merge(first->service, w->service);
+        hist_merge(first->failed, w->failed);
+        hist_merge(first->append, w->append);
+        hist_merge(first->lag, w->lag);
+        hist_merge(first->dispatch, w->dispatch);
+        hist_merge(first->overshoot, w->overshoot);
+    }
+    result->response = first->response;
+    result->service = first->service;
+    result->failed = first->failed;
+    result->append = first->append;
+    result->lag = first->lag;
+    result->dispatch = first->dispatch;
+    result->overshoot = first->overshoot;
+}
+
+/* A server's tables may shrink meanwhile. */
+static uint64_t since(uint64_t after, uint64_t before)
+{
+    bool is_known = after != JOURNAL_NOT_KNOWN && before != JOURNAL_NOT_KNOWN && after >= before;
+    return is_known ? after - before : JOURNAL_NOT_KNOWN;
+}
+
+static struct journal_io io_of_timed_part(const struct campaign *c)
+{
+    const struct journal_io *before = &c->io_before;
+    const struct journal_io *after = &c->io_after;
+    return (struct journal_io){
+        .commits = since(after->commits, before->commits),
+        .commit_ns = since(after->commit_ns, before->commit_ns),
+        .checkpoints = since(after->checkpoints, before->checkpoints),
+        .checkpoint_ns = since(after->checkpoint_ns, before->checkpoint_ns),
+        .wal_bytes = since(after->wal_bytes, before->wal_bytes),
+        .db_bytes = since(after->db_bytes, before->db_bytes),
+        .syncs = since(after->syncs, before->syncs),
+        .store_bytes = after->store_bytes,
+        .is_servers = after->is_servers,
+    };
+}
+
+/* Where the campaign was for a time, nobody knows how many runs it was to have. */
+static uint64_t runs_not_begun(const struct campaign *c)
+{
+    uint64_t begun = c->recovery.runs_begun;
+    bool is_resumed = c->config->mode == JOURNAL_RESUME;
+    return is_resumed && c->config->runs > begun ? c->config->runs - begun : 0;
+}
+
+/* Whether the store holds what it has acked, neither less nor more; of what it has not answered,
+ * anything. */
+static int hold_against_acks(const struct campaign_result *result, uint64_t ends,
+                             uint64_t ends_before, uint64_t ended, struct errmsg *why)
+{
+    if (result->records < result->records_before || ends < ends_before)
+        return errmsg_set(why, -EIO,
+                          "the journal held %" PRIu64 " records and the end of %" PRIu64
+                          " runs before, and holds %" PRIu64 " and %" PRIu64,
+                          result->records_before, ends_before, result->records, ends);
+    uint64_t records = result->records - result->records_before;
+    ends -= ends_before;
+    if (records < result->records_acked ||
+        records - result->records_acked > result->records_unknown)
+        return errmsg_set(why, -EIO,
+                          "the journal acked %" PRIu64 " records, left %" PRIu64
+                          " unanswered, and holds %" PRIu64,
+                          result->records_acked, result->records_unknown, records);
+    if (ends < ended || ends - ended > result->records_unknown)
+        return errmsg_set(why, -EIO,
+                          "%" PRIu64 " runs ended and the journal holds the end of %" PRIu64, ended,
+                          ends);
+    return 0;
+}
+
+int campaign_finish(struct campaign *c, struct campaign_result *result, struct errmsg *why)
+{
+    campaign_join(c);
+    uint64_t start_ns = atomic_load(&c->start_ns);
+    uint64_t ended_ns = start_ns;
+    const char *fallback = c->workers[0].sched.loop.fallback.text;
+    *result = (struct campaign_result){
+        .peak_tasks = atomic_load(&c->load.in_flight_peak),
+        .heap_delta_bytes = c->heap_delta_bytes,
+        .cpu_ns = c->cpu_ns,
+        .peak_rss_bytes = resource_peak_rss_bytes(),
+        .threads = c->worker_count,
+        .loop_name = c->workers[0].sched.loop.ops->name,
+        .loop_fallback = fallback[0] != '\0' ? fallback : NULL,
+        .journal_name = journal_name(c->journal),
+        .shards = journal_shards(c->journal),
+        .connections = journal_connections(c->journal),
+        .durability = journal_durability(c->journal),
+        .records_before = c->before.records,
+        .bytes_before = c->before.bytes,
+        .io = io_of_timed_part(c),
+        .campaign = journal_campaign(c->journal)->id,
+        .is_resumed = c->config->mode == JOURNAL_RESUME,
+        .runs_not_begun = runs_not_begun(c),
+    };
+    uint64_t ends = 0;
+    uint64_t resuming_ns = 0;
+    const struct thread *failed = NULL;
+    for (uint32_t i = 0; i < c->worker_count; i++) {
+        const struct worker *w = &c->workers[i];
+        merge_worker(result, w);
+        ends += w->readback.ends;
+        ended_ns = w->ended_ns > ended_ns ? w->ended_ns : ended_ns;
+        resuming_ns = w->resuming_ns > resuming_ns ? w->resuming_ns : resuming_ns;
+        if (failed == NULL && c->threads[i].error != 0)
+            failed = &c->threads[i];
+    }
+    merge_hists(c, result);
+    if (result->io.commits == JOURNAL_NOT_KNOWN)
+        result->io.commits = result->batches;
+    (void)journal_has_failed(c->journal, &result->journal_error);
+    result->is_total_alloc_known = result->total_alloc_bytes > 0;
+    result->elapsed_ns = ended_ns - start_ns;
+    result->runs_due = campaign_count_due(c, ended_ns);
+    bool is_timed = c->config->duration_ns > 0 && c->stopped_ns == 0;
+    result->issuing_ns = is_timed ? c->config->duration_ns : c->issuing_ns;
+    result->recovery_ns = c->recovery_ns + resuming_ns;
+    uint64_t ended = 0;
+    for (unsigned i = 0; i < OUTCOME_COUNT; i++)
+        ended += outcome_is_recorded((enum outcome)i) ? result->runs_by_outcome[i] : 0;
+    if (failed != NULL)
+        return errmsg_set(why, -EIO, "the journal cannot be read back: %s", failed->why.text);
+    return hold_against_acks(result, ends, c->before.ends, ended, why);
+}
