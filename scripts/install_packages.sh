@@ -12,7 +12,7 @@ BUILD_PACKAGES=(
 )
 # clang-format and clang-tidy come by version: another one judges the same code otherwise.
 TEST_PACKAGES=(
-    clang libclang-rt-dev libcmocka-dev python3 python3-jsonschema
+    clang libclang-rt-dev libcmocka-dev python3 python3-jsonschema postgresql
     shellcheck cppcheck clang-format-14 clang-tidy-14
 )
 
@@ -52,6 +52,26 @@ update() {
     as_root apt-get -q -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2 update >"$log" 2>&1 || true
 }
 
+CLUSTER_CONF=/etc/postgresql-common/createcluster.d/bench.conf
+has_cluster_conf=
+
+# The Postgres package would make a cluster and start it: the tests start their own.
+without_cluster() {
+    local status=0
+    has_cluster_conf=yes
+    as_root sh -c "mkdir -p ${CLUSTER_CONF%/*} && echo 'create_main_cluster = false' >$CLUSTER_CONF"
+    "$@" || status=$?
+    as_root rm -f "$CLUSTER_CONF"
+    has_cluster_conf=
+    return "$status"
+}
+
+# Also when it is interrupted.
+clean_up() {
+    rm -f "$log"
+    [[ -z $has_cluster_conf ]] || as_root rm -f "$CLUSTER_CONF"
+}
+
 # apt-get fetches everything before it unpacks anything, so a failed fetch leaves nothing half
 # installed.
 install() {
@@ -79,7 +99,9 @@ if ((EUID != 0)) && ! command -v sudo >/dev/null; then
 fi
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 echo "install_packages: installing ${missing[*]}"
 # An earlier installation that was interrupted blocks every later one until it is finished.
@@ -88,10 +110,10 @@ if [[ -n $(dpkg --audit 2>/dev/null) ]]; then
 fi
 updated=
 lists_know "${missing[@]}" || { update && updated=yes; }
-if ! install "${missing[@]}"; then
+if ! without_cluster install "${missing[@]}"; then
     # Lists that name versions which the mirror has since replaced look like this too.
     [[ -n $updated ]] || update
-    if ! install "${missing[@]}"; then
+    if ! without_cluster install "${missing[@]}"; then
         reason=$(grep -m 1 '^E: ' "$log" || tail -n 1 "$log")
         fail "apt-get could not install ${missing[*]}: ${reason#E: }"
     fi

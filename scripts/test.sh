@@ -24,8 +24,9 @@ fail() {
     exit 1
 }
 
-# Sets tools and command for stage $1. The gcc stage alone checks the rules of the house and runs
-# every seed of the simulation; under a sanitizer a seed takes many times as long.
+# Sets tools and command for stage $1. The gcc stage alone checks the rules of the house, waits for
+# servers that come and go, and runs every seed of the simulation; under a sanitizer a seed takes
+# many times as long.
 prepare() {
     local check=(make -s -j"$JOBS" WERROR=1 check)
     case "$1" in
@@ -71,6 +72,7 @@ run_stage() {
         ((status == 0 || f > 0)) || f=1
     fi
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+    took+=" $stage $((SECONDS - start)) s,"
     echo "test: $stage: $p passed, $f failed, ${s:-0} skipped ($((SECONDS - start)) s)"
     ((f == 0)) || failures+=" $stage"
 }
@@ -85,12 +87,12 @@ if ! scripts/install_packages.sh test; then
     echo "test: going on with what is there"
 fi
 
-passed=0 failed=0 skipped=0 failures=
+passed=0 failed=0 skipped=0 failures='' took=''
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for stage in "${stages[@]}"; do
     run_stage "$stage"
 done
-echo "test: ${failures:+failed:$failures, }$SECONDS s"
+echo "test: ${failures:+failed:$failures; }took$took in all $SECONDS s"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))

@@ -1,4 +1,4 @@
-"""What all parts of the integration tests use: running bench, and saying what is expected of it."""
+"""What all tests of the built program use: running it, and saying what is expected of it."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import pathlib
 import pty
 import signal
 import subprocess
+import sys
 
 try:
     import jsonschema
@@ -14,11 +15,12 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCHEMA = ROOT / "docs" / "bench.run.schema.json"
-BENCH = None  # set by run.py
+BENCH = None  # set by begin()
 LIMIT_S = 60
 HELP = " (see 'bench -help')"
 
 CHECKS = []
+counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 class Missing(Exception):
@@ -37,6 +39,12 @@ def check(function):
 def expect(condition, text):
     if not condition:
         raise AssertionError(text)
+
+
+def help_of(arguments):
+    """The way to help that a usage error ends in."""
+    command = f"{arguments[0]} " if arguments and arguments[0] in ("resume", "verify") else ""
+    return f" (see 'bench {command}-help')"
 
 
 def environment(**more):
@@ -70,9 +78,10 @@ def start(*arguments, before=default_signals, **options):
 
 
 def without_warnings(stderr):
-    """A machine without io_uring says so; that is no failure."""
+    """A machine without io_uring, or with /tmp in memory, says so; that is no failure."""
     return "".join(line for line in stderr.decode().splitlines(True)
-                   if not line.startswith("bench: warning: loop="))
+                   if not line.startswith(("bench: warning: loop=",
+                                           "bench: warning: the store lies on")))
 
 
 def validate(result):
@@ -102,3 +111,40 @@ def open_terminal():
         return pty.openpty()
     except OSError as error:
         raise Missing(f"no pseudo-terminal: {error}") from error
+
+
+# --- running the checks ---
+
+def begin():
+    """The command line of each run.py: what is to be tested."""
+    global BENCH
+    if len(sys.argv) != 2:
+        sys.exit("usage: run.py BENCH")
+    BENCH = os.path.abspath(sys.argv[1])
+
+
+def run_case(name, function, *arguments):
+    try:
+        function(*arguments)
+    except (Missing, NotApplicable) as reason:
+        if isinstance(reason, Missing) and os.environ.get("CI"):
+            counts["failed"] += 1
+            print(f"FAIL {name}: {reason}, and this is CI")
+        else:
+            counts["skipped"] += 1
+            print(f"skip {name}: {reason}")
+    except Exception as reason:  # whatever it is, the other cases still run
+        counts["failed"] += 1
+        print(f"FAIL {name}: {type(reason).__name__}: {reason}")
+    else:
+        counts["passed"] += 1
+        print(f"ok   {name}")
+    sys.stdout.flush()
+
+
+def finish():
+    """Runs the checks; the last line is the total. Returns the exit code."""
+    for function in CHECKS:
+        run_case(function.__name__.replace("_", " "), function)
+    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
+    return 1 if counts["failed"] else 0

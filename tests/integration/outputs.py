@@ -275,15 +275,39 @@ def output_must_not_be_an_input():
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, "list")
         link = pathlib.Path(directory, "link")
-        path.write_text("1ms\n2ms\n")
+        path.write_text("")
         link.symlink_to("list")
+        lists = {"-latency": "1ms\n2ms\n", "-tool-latency": "1ms\n2ms\n",
+                 "-prompt-bytes": "1KB\n2KB\n", "-reply-bytes": "1KB\n2KB\n"}
         for name in (path, link):
             for output in (["-json", str(name)], [*LEDGER, str(name)]):
-                for flag in ("-latency", "-tool-latency"):
+                for flag, values in lists.items():
+                    path.write_text(values)
                     done = bench("-runs", "20", flag, f"file:{path}", *output)
                     message = f"{output[-2]} must not name the list that {flag} reads"
                     expect_refused(done, message)
-        expect(path.read_text() == "1ms\n2ms\n", "the list was touched")
+                    expect(path.read_text() == values, "the list was touched")
+
+
+@check
+def output_must_not_be_the_store():
+    """Its files are those of all shards that there may be, with their logs, and before they are
+    there: SQLite would take over what it finds, or lose it."""
+    with tempfile.TemporaryDirectory() as directory:
+        uri = f"sqlite:{directory}/x.db"
+        for made in (False, True):
+            if made:
+                done = bench("-runs", "20", "-journal", uri, "-shards", "2")
+                expect(done.returncode == 0, done.stderr)
+            before = sorted(os.listdir(directory))
+            for ending in ("", "-wal", "-shm", "-journal", ".1", ".1-wal", ".63"):
+                path = f"{directory}/./x.db{ending}"
+                for output in (["-json", path], [*LEDGER, path]):
+                    done = bench("-runs", "20", "-journal", uri, *output)
+                    expect_refused(done, f"{output[-2]} must not name a file of the journal:"
+                                         f" {path}, of -journal {uri}")
+            expect(sorted(os.listdir(directory)) == before, "something was touched")
+        expect(bench("verify", "-journal", uri).returncode == 0, "the store was hurt")
 
 
 @check

@@ -4,7 +4,7 @@
 usage: run.py BENCH        one line a case, then "N passed, N failed, N skipped"
 
 What needs nothing but arguments is a row in cases.py: arguments, and what bench says to them. What
-needs more is a function marked @check: below, in outputs.py, in signals.py and in terminal.py.
+needs more is a function marked @check: below, and in the modules beside this one.
 """
 
 import json
@@ -18,26 +18,32 @@ import tempfile
 sys.dont_write_bytecode = True  # a test run leaves nothing in the tree
 import harness  # noqa: E402
 from cases import GOOD, USAGE_ERRORS  # noqa: E402
-from harness import (CHECKS, HELP, ROOT, SCHEMA, Missing, NotApplicable, bench, check,  # noqa: E402
-                     expect, validate, without_warnings)
-import outputs  # noqa: E402, F401: its checks are in CHECKS
+from harness import (ROOT, SCHEMA, NotApplicable, bench, check, expect, help_of,  # noqa: E402
+                     run_case, validate, without_warnings)
+import formats  # noqa: E402, F401: its checks are in CHECKS
+import objectives  # noqa: E402, F401
+import outputs  # noqa: E402, F401
+import passwords  # noqa: E402, F401
+import resuming  # noqa: E402, F401
+import scripts  # noqa: E402, F401
 import signals  # noqa: E402, F401
+import stores  # noqa: E402, F401
 import terminal  # noqa: E402, F401
-
-passed = failed = skipped = 0
-
+import verifying  # noqa: E402, F401
 
 def check_usage_error(arguments, message):
     with tempfile.TemporaryDirectory() as directory:
         fill = lambda text: text.replace("{dir}", directory)
         done = bench(*[fill(a) for a in arguments])
+        way_to_help = help_of(arguments)
         expect(done.returncode == 2, f"exit code {done.returncode}, not 2: {done.stderr!r}")
         expect(done.stdout == b"", f"standard output is not empty: {done.stdout!r}")
         stderr = done.stderr.decode()
         if isinstance(message, str):
-            expect(stderr == f"bench: {fill(message)}{HELP}\n", f"standard error is {stderr!r}")
+            said = f"bench: {fill(message)}{way_to_help}\n"
+            expect(stderr == said, f"standard error is {stderr!r}")
         else:
-            pattern = "bench: " + message.pattern + re.escape(HELP) + r"\n"
+            pattern = "bench: " + message.pattern + re.escape(way_to_help) + r"\n"
             expect(re.fullmatch(pattern, stderr), f"standard error is {stderr!r}")
         expect(os.listdir(directory) == [], f"files appeared: {os.listdir(directory)}")
 
@@ -52,13 +58,21 @@ def check_good(arguments, pattern):
 
 @check
 def help_fits_a_screen():
-    lines = bench("-help").stdout.decode().splitlines()
-    expect(len(lines) <= 40, f"{len(lines)} lines")
-    expect(max(map(len, lines)) <= 80, "a line of more than 80 columns")
-    flags = """runs duration concurrency latency journal durability threads loop seed timeout turns
-               tools tool-latency tool-effect ledger json progress quiet version help"""
-    for flag in flags.split():
-        expect(any(line.startswith(f"  -{flag} ") for line in lines), f"-{flag} is missing")
+    shared = """concurrency latency journal durability threads loop timeout tool-latency ledger
+                connections retry-for json progress quiet version help"""
+    flags = {
+        "run": shared + """ runs duration rate arrival stages slo csv markdown
+                            hgrm gobench bmf openmetrics seed turns tools tool-effect
+                            prompt-bytes reply-bytes history run-id shards""",
+        "resume": shared + " campaign tool-retry",
+        "verify": "journal campaign version help",
+    }
+    for command, names in flags.items():
+        lines = bench(command, "-help").stdout.decode().splitlines()
+        expect(len(lines) <= 60, f"{command}: {len(lines)} lines")
+        expect(max(map(len, lines)) <= 80, f"{command}: a line of more than 80 columns")
+        found = {line.split()[0][1:] for line in lines if line.startswith("  -")}
+        expect(found == set(names.split()), f"{command}: {found ^ set(names.split())}")
 
 
 @check
@@ -82,7 +96,7 @@ def json_file_is_valid():
 @check
 def golden_json_is_valid():
     files = sorted((ROOT / "tests" / "golden").glob("*.json"))
-    expect(len(files) >= 3, "golden files are missing")
+    expect(len(files) >= 5, "golden files are missing")
     for file in files:
         validate(json.loads(file.read_text()))
 
@@ -93,7 +107,8 @@ def schema_is_strict():
     validate(result)
     schema = json.loads(SCHEMA.read_text())
     harness.jsonschema.Draft7Validator.check_schema(schema)
-    for path in ([], ["result"], ["config"], ["latency"], ["latency", "lag"]):
+    for path in ([], ["store"], ["result"], ["result", "outcomes"], ["config"], ["latency"],
+                 ["latency", "lag"]):
         for change in ("more", "less"):
             changed = json.loads(json.dumps(result))
             part = changed
@@ -115,7 +130,8 @@ def failed_runs_are_reported():
         stdout = done.stdout.decode()
         expect(done.returncode == 1, f"exit code {done.returncode}")
         pattern = (
-            r"\nfailed run latency: p50=\S+ p90=\S+ p99=- max=\S+ \(timeout=100\)\nerrors=100\n$"
+            r"\nfailed run latency: p50=\S+ p90=\S+ p99=- max=\S+ \(timeout=100\)\n"
+            r"closed loop: .*\nerrors=100\n$"
         )
         expect(re.search(pattern, stdout), stdout)
         stderr = without_warnings(done.stderr)
@@ -134,7 +150,8 @@ def nothing_measured_is_not_valid():
         path = f"{directory}/r.json"
         done = bench("-duration", "1ns", "-json", path)
         expect(done.returncode == 4, f"exit code {done.returncode}: {done.stderr!r}")
-        expect(done.stdout.endswith(b"\nnot valid: no run completed\nerrors=0\n"), done.stdout)
+        expect(b"\nnot valid: no run completed\nclosed loop: " in done.stdout, done.stdout)
+        expect(done.stdout.endswith(b"\nerrors=0\n"), done.stdout)
         message = "bench: the measurement is not valid: no run completed\n"
         expect(without_warnings(done.stderr) == message, done.stderr)
         result = json.loads(pathlib.Path(path).read_text())
@@ -202,39 +219,14 @@ def little_memory_is_refused_or_enough():
                     expect(not path.exists(), "the ledger was touched")
 
 
-def run_case(name, function, *arguments):
-    global passed, failed, skipped
-    try:
-        function(*arguments)
-    except (Missing, NotApplicable) as reason:
-        if isinstance(reason, Missing) and os.environ.get("CI"):
-            failed += 1
-            print(f"FAIL {name}: {reason}, and this is CI")
-        else:
-            skipped += 1
-            print(f"skip {name}: {reason}")
-    except Exception as reason:  # whatever it is, the other cases still run
-        failed += 1
-        print(f"FAIL {name}: {type(reason).__name__}: {reason}")
-    else:
-        passed += 1
-        print(f"ok   {name}")
-    sys.stdout.flush()
-
-
 def main():
+    harness.begin()
     for arguments, message in USAGE_ERRORS:
         run_case(f"usage error: {arguments!r}", check_usage_error, arguments, message)
     for arguments, pattern in GOOD:
         run_case(f"good: {arguments!r}", check_good, arguments, pattern)
-    for function in CHECKS:
-        run_case(function.__name__.replace("_", " "), function)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    return harness.finish()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: run.py BENCH")
-    harness.BENCH = os.path.abspath(sys.argv[1])
     sys.exit(main())

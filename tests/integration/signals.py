@@ -98,6 +98,18 @@ def signal_before_the_start_is_heeded():
 
 
 @check
+def signal_at_any_moment_of_the_start_leaves_nothing():
+    with tempfile.TemporaryDirectory() as directory:
+        for moment in range(200):
+            process = start("-runs", "100", "-json", f"{directory}/f", stdout=subprocess.DEVNULL)
+            time.sleep(moment * 1e-4)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=LIMIT_S)
+            left = [name for name in os.listdir(directory) if name != "f"]
+            expect(left == [], f"left behind after {moment / 10} ms: {left}")
+
+
+@check
 def second_signal_before_the_start_ends_at_once():
     process = start(*LARGE)
     time.sleep(0.1)

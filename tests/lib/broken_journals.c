@@ -17,6 +17,7 @@
 enum {
     BUCKETS = 1 << 14,
     RECORD_OVERHEAD_BYTES = 64,
+    NAIVE_LANES = 2,
     NONE = -1,
 };
 
@@ -95,6 +96,13 @@ static void naive_add(struct naive *naive, const struct journal_writer *writer,
     naive->bytes += bytes + RECORD_OVERHEAD_BYTES;
 }
 
+static void naive_remove_last(struct naive *naive)
+{
+    const struct kept *last = &naive->records[--naive->count];
+    naive->buckets[bucket_of(last->run, last->seq)] = last->next; /* it was the first there */
+    free(last->payload);
+}
+
 static int naive_meet(struct kept *kept, enum fault fault, const struct journal_entry *entry,
                       const char *payload)
 {
@@ -134,18 +142,16 @@ static int naive_keep(struct naive *naive, const struct journal_writer *writer,
 }
 
 static void naive_keep_all(struct naive *naive, const struct journal_writer *writer,
-                           const struct journal_batch *batch)
+                           struct journal_batch *batch)
 {
     for (uint32_t i = 0; i < batch->count; i++) {
         struct journal_entry *entry = &batch->entries[i];
-        if (entry->result != -EIO)
+        if (entry->result != JOURNAL_UNSET)
             continue;
-        entry->result = (int16_t)naive_keep(naive, writer, entry, batch->bytes + entry->offset);
-        for (uint32_t k = i + 1; k < batch->count && entry->result != JOURNAL_ACKED; k++) {
-            if (batch->entries[k].run == entry->run)
-                batch->entries[k].result =
-                    entry->result == JOURNAL_FULL ? JOURNAL_FULL : JOURNAL_GAP;
-        }
+        int result = naive_keep(naive, writer, entry, batch->bytes + entry->offset);
+        if (result != JOURNAL_ACKED)
+            journal_batch_refuse(batch, i, result);
+        entry->result = (int16_t)result;
     }
 }
 
@@ -197,12 +203,13 @@ static void naive_commit(struct journal_writer *writer, struct journal_batch *ba
         own->again = batch->entries[0].append;
         loop_timer_start(writer->loop, &own->timer, loop_clock_ns(writer->loop) + NS_PER_MS);
     }
-    journal_commit_done(writer);
+    journal_batch_done(writer, batch, loop_clock_ns(writer->loop));
 }
 
 static struct journal_record naive_view(const struct kept *kept)
 {
-    return (struct journal_record){.run = kept->run,
+    return (struct journal_record){.campaign = 1,
+                                   .run = kept->run,
                                    .digest = kept->digest,
                                    .payload = kept->payload,
                                    .seq = kept->seq,
@@ -223,31 +230,106 @@ static int naive_read(struct journal_writer *writer, uint64_t run, uint32_t seq,
     return is_found ? 0 : -ENOENT;
 }
 
-static int naive_scan(struct journal_writer *writer,
-                      int (*visit)(void *arg, const struct journal_record *record), void *arg)
+/* --- reading what is there, in one part --- */
+
+static int naive_show(const struct kept *kept, journal_visit *visit, void *arg)
 {
-    struct naive *naive = ((struct naive_writer *)writer->impl)->naive;
-    bool is_backwards = fault_of(writer->journal) == FAULT_REORDERED;
+    struct journal_record record = naive_view(kept);
+    int result = visit(arg, &record);
+    return result == 0 && kept->is_duplicate ? visit(arg, &record) : result;
+}
+
+static int naive_scan(struct journal *journal, uint64_t campaign, unsigned part, uint32_t kinds,
+                      journal_visit *visit, void *arg, struct errmsg *why)
+{
+    struct naive *naive = journal->impl;
+    enum fault fault = fault_of(journal);
     int result = 0;
 
+    (void)campaign;
+    (void)part;
+    (void)why;
     (void)pthread_mutex_lock(&naive->lock);
     for (long i = 0; i < naive->count && result == 0; i++) {
-        const struct kept *kept = &naive->records[is_backwards ? naive->count - 1 - i : i];
-        struct journal_record record = naive_view(kept);
-        if (kept->writer != writer->index)
-            continue;
-        result = visit(arg, &record);
-        if (result == 0 && kept->is_duplicate)
-            result = visit(arg, &record);
+        const struct kept *kept =
+            &naive->records[fault == FAULT_REORDERED ? naive->count - 1 - i : i];
+        if ((kinds & 1u << kept->kind) != 0 || fault == FAULT_ALL_KINDS)
+            result = naive_show(kept, visit, arg);
     }
     (void)pthread_mutex_unlock(&naive->lock);
     return result;
 }
 
+static int naive_read_runs(struct journal *journal, unsigned part, const uint64_t *runs,
+                           unsigned count, journal_visit *visit, void *arg, struct errmsg *why)
+{
+    struct naive *naive = journal->impl;
+    enum fault fault = fault_of(journal);
+    int result = 0;
+
+    (void)part;
+    (void)why;
+    (void)pthread_mutex_lock(&naive->lock);
+    for (unsigned i = 0; i < count && result == 0; i++) {
+        uint64_t run = runs[fault == FAULT_RUNS_REORDERED ? count - 1 - i : i];
+        for (long k = 0; k < naive->count && result == 0; k++)
+            if (naive->records[k].run == run)
+                result = naive_show(&naive->records[k], visit, arg);
+    }
+    (void)pthread_mutex_unlock(&naive->lock);
+    return result;
+}
+
+static int naive_count(struct journal *journal, unsigned part, struct journal_count *count,
+                       struct errmsg *why)
+{
+    struct naive *naive = journal->impl;
+    (void)part;
+    (void)why;
+    (void)pthread_mutex_lock(&naive->lock);
+    for (long i = 0; i < naive->count; i++) {
+        count->records++;
+        count->bytes += naive->records[i].bytes;
+        count->begins += naive->records[i].kind == RECORD_BEGIN;
+        count->ends += naive->records[i].kind == RECORD_END;
+    }
+    if (fault_of(journal) == FAULT_MISCOUNTED && count->ends > 0)
+        count->ends--;
+    (void)pthread_mutex_unlock(&naive->lock);
+    return 0;
+}
+
+static int naive_list(struct journal *journal,
+                      int (*visit)(void *arg, const struct journal_campaign *campaign), void *arg,
+                      struct errmsg *why)
+{
+    (void)why;
+    return fault_of(journal) == FAULT_UNLISTED ? 0 : visit(arg, &journal->campaign);
+}
+
+/* --- life --- */
+
+/* What a store that forgets nothing has when it is closed. A check has a process of its own, and in
+ * it one store. */
+static struct naive *closed;
+
+static bool is_kept(const struct journal *journal)
+{
+    return container_of(journal->ops, struct broken_journal, ops)->is_kept;
+}
+
 static int naive_open(struct journal *journal, const struct journal_config *config,
                       struct errmsg *why)
 {
-    (void)config;
+    journal->campaign = (struct journal_campaign){.id = 1,
+                                                  .key = config->key,
+                                                  .durability = journal->durability,
+                                                  .description = config->description};
+    if (closed != NULL) {
+        journal->impl = closed;
+        closed = NULL;
+        return 0;
+    }
     struct naive *naive = calloc(1, sizeof(*naive));
     if (naive == NULL)
         return errmsg_set(why, -ENOMEM, "no memory");
@@ -261,6 +343,12 @@ static int naive_open(struct journal *journal, const struct journal_config *conf
 static void naive_close(struct journal *journal)
 {
     struct naive *naive = journal->impl;
+    if (is_kept(journal)) {
+        if (fault_of(journal) == FAULT_LOST_AT_CLOSE && naive->count > 0)
+            naive_remove_last(naive);
+        closed = naive;
+        return;
+    }
     for (long i = 0; i < naive->count; i++)
         free(naive->records[i].payload);
     free(naive->records);
@@ -276,6 +364,7 @@ static int naive_writer_open(struct journal_writer *writer, struct errmsg *why)
     own->naive = writer->journal->impl;
     timer_init(&own->timer, fire_again);
     writer->impl = own;
+    writer->lanes = NAIVE_LANES;
     return 0;
 }
 
@@ -288,9 +377,9 @@ static void naive_writer_close(struct journal_writer *writer)
     free(own);
 }
 
-#define BROKEN(title, which, check, level)                                                         \
+#define BROKEN(title, which, check, level, keeps)                                                  \
     {                                                                                              \
-        .name = title, .fault = which, .breaks = check,                                            \
+        .name = title, .fault = which, .breaks = check, .is_kept = keeps,                          \
         .ops = {                                                                                   \
             .name = "broken",                                                                      \
             .levels = {level},                                                                     \
@@ -300,28 +389,37 @@ static void naive_writer_close(struct journal_writer *writer)
             .writer_close = naive_writer_close,                                                    \
             .commit = naive_commit,                                                                \
             .read = naive_read,                                                                    \
+            .list = naive_list,                                                                    \
             .scan = naive_scan,                                                                    \
+            .read_runs = naive_read_runs,                                                          \
+            .count = naive_count,                                                                  \
         },                                                                                         \
     }
 
 const struct broken_journal broken_journals[] = {
-    BROKEN("not broken", FAULT_NONE, 0, DURABILITY_NONE),
-    BROKEN("two winners", FAULT_TWO_WINNERS, 1, DURABILITY_NONE),
-    BROKEN("duplicate", FAULT_DUPLICATE, 1, DURABILITY_NONE),
-    BROKEN("gap", FAULT_GAP, 2, DURABILITY_NONE),
-    BROKEN("reordered", FAULT_REORDERED, 2, DURABILITY_NONE),
-    BROKEN("early ack", FAULT_EARLY_ACK, 3, DURABILITY_NONE),
-    BROKEN("overclaimed durability", FAULT_OVERCLAIMED, 3, DURABILITY_PROCESS),
-    BROKEN("lost record", FAULT_LOST, 4, DURABILITY_NONE),
-    BROKEN("stale read", FAULT_STALE_READ, 4, DURABILITY_NONE),
-    BROKEN("payload cut at NUL", FAULT_CUT_AT_NUL, 5, DURABILITY_NONE),
-    BROKEN("mutable record", FAULT_MUTABLE, 6, DURABILITY_NONE),
-    BROKEN("conflict accepted", FAULT_CONFLICT_ACCEPTED, 7, DURABILITY_NONE),
-    BROKEN("retry refused", FAULT_RETRY_REFUSED, 7, DURABILITY_NONE),
-    BROKEN("unbounded", FAULT_UNBOUNDED, 8, DURABILITY_NONE),
-    BROKEN("torn payload", FAULT_TORN, 9, DURABILITY_NONE),
-    BROKEN("callback twice", FAULT_CALLBACK_TWICE, 10, DURABILITY_NONE),
-    BROKEN("callback never", FAULT_CALLBACK_NEVER, 10, DURABILITY_NONE),
-    BROKEN("callback inline", FAULT_CALLBACK_INLINE, 10, DURABILITY_NONE),
+    BROKEN("not broken", FAULT_NONE, 0, DURABILITY_NONE, false),
+    BROKEN("not broken, and kept", FAULT_NONE, 0, DURABILITY_NONE, true),
+    BROKEN("two winners", FAULT_TWO_WINNERS, 1, DURABILITY_NONE, false),
+    BROKEN("duplicate", FAULT_DUPLICATE, 1, DURABILITY_NONE, false),
+    BROKEN("gap", FAULT_GAP, 2, DURABILITY_NONE, false),
+    BROKEN("reordered", FAULT_REORDERED, 2, DURABILITY_NONE, false),
+    BROKEN("runs read in another order", FAULT_RUNS_REORDERED, 2, DURABILITY_NONE, false),
+    BROKEN("early ack", FAULT_EARLY_ACK, 3, DURABILITY_NONE, false),
+    BROKEN("overclaimed durability", FAULT_OVERCLAIMED, 3, DURABILITY_PROCESS, false),
+    BROKEN("lost record", FAULT_LOST, 4, DURABILITY_NONE, false),
+    BROKEN("last record lost at close", FAULT_LOST_AT_CLOSE, 4, DURABILITY_NONE, true),
+    BROKEN("stale read", FAULT_STALE_READ, 4, DURABILITY_NONE, false),
+    BROKEN("miscounted", FAULT_MISCOUNTED, 4, DURABILITY_NONE, false),
+    BROKEN("all kinds shown", FAULT_ALL_KINDS, 4, DURABILITY_NONE, false),
+    BROKEN("unlisted campaign", FAULT_UNLISTED, 4, DURABILITY_NONE, false),
+    BROKEN("payload cut at NUL", FAULT_CUT_AT_NUL, 5, DURABILITY_NONE, false),
+    BROKEN("mutable record", FAULT_MUTABLE, 6, DURABILITY_NONE, false),
+    BROKEN("conflict accepted", FAULT_CONFLICT_ACCEPTED, 7, DURABILITY_NONE, false),
+    BROKEN("retry refused", FAULT_RETRY_REFUSED, 7, DURABILITY_NONE, false),
+    BROKEN("unbounded", FAULT_UNBOUNDED, 8, DURABILITY_NONE, false),
+    BROKEN("torn payload", FAULT_TORN, 9, DURABILITY_NONE, false),
+    BROKEN("callback twice", FAULT_CALLBACK_TWICE, 10, DURABILITY_NONE, false),
+    BROKEN("callback never", FAULT_CALLBACK_NEVER, 10, DURABILITY_NONE, false),
+    BROKEN("callback inline", FAULT_CALLBACK_INLINE, 10, DURABILITY_NONE, false),
     {0},
 };

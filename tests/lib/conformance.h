@@ -3,10 +3,10 @@
  * stores.
  *
  * Each check runs in a child process with a journal opened there and a time limit, so that a store
- * that hangs, crashes or calls back twice fails its check and not the suite. A store that keeps its
- * records past the process must be fresh (nothing recorded yet) when the suite begins; the checks
- * use different runs. Ownership: all the caller's. Threading: to be called while the process has
- * one thread.
+ * that hangs, crashes or calls back twice fails its check and not the suite. To a store that keeps
+ * its records each check is a new campaign; what the store holds already does not matter, but
+ * nobody else may begin campaigns meanwhile. Ownership: all the caller's. Threading: to be called
+ * while the process has one thread.
  */
 #ifndef BENCH_TESTS_CONFORMANCE_H
 #define BENCH_TESTS_CONFORMANCE_H
@@ -22,9 +22,12 @@ struct conformance_config {
     const struct journal_ops *ops;
     const char *uri;
     enum durability durability;
+    enum run_key_kind key;
+    unsigned shards; /* as in journal_config, as is the next */
+    unsigned connections;
     unsigned idle_polls_max; /* of a millisecond, in which no callback comes; 0: 10000 */
     uint32_t only;           /* bit n: check Jn; 0: all */
-    bool is_in_memory;       /* bytes_max bounds it */
+    bool is_in_memory;       /* bytes_max bounds it, and it forgets all when it is closed */
 };
 
 struct conformance_report {

@@ -2,19 +2,14 @@
 #include "tests/lib/conformance.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "engine/base/digest.h"
+#include "tests/lib/journal_audit.h"
 #include "tests/lib/journal_probe.h"
 
-enum {
-    RACE_RUNS = 500,
-    KILL_RUNS = 16,
-};
+enum { RACE_RUNS = 500 };
 
 static uint64_t chain(uint64_t previous, const char *text)
 {
@@ -81,10 +76,7 @@ static void check_race(struct suite *suite)
         EXPECT(suite, 1, left == JOURNAL_CONFLICT || right == JOURNAL_CONFLICT);
     }
     if (!suite->is_stuck)
-        EXPECT(suite, 1,
-               probe_audit(&suite->writers[0], suite->run_first + 100, RACE_RUNS) +
-                       probe_audit(&suite->writers[1], suite->run_first + 100, RACE_RUNS) ==
-                   RACE_RUNS);
+        EXPECT(suite, 1, audit_runs(suite, suite->run_first + 100, RACE_RUNS) == RACE_RUNS);
 }
 
 static void check_one_winner(struct suite *suite)
@@ -102,7 +94,7 @@ static void check_one_winner(struct suite *suite)
     EXPECT(suite, 1, text_put(writer, run, 0, DIGEST_START, "third") == JOURNAL_CONFLICT);
     EXPECT(suite, 1, text_put(writer, run, 0, DIGEST_START, "first") == JOURNAL_ACKED);
     EXPECT(suite, 1, probe_is_readable(writer, first));
-    EXPECT(suite, 1, probe_audit(writer, run, 1) == 1);
+    EXPECT(suite, 1, audit_runs(suite, run, 1) == 1);
 
     EXPECT(suite, 1, text_put(&suite->writers[1], run, 0, DIGEST_START, "4") == JOURNAL_CONFLICT);
     uint64_t digest = chain(DIGEST_START, "first");
@@ -122,7 +114,7 @@ static void check_prefix(struct suite *suite)
     EXPECT(suite, 2, text_put(writer, run, 1, chain(0, "0"), "1") == JOURNAL_GAP);
     EXPECT(suite, 2, journal_read(writer->writer, run, 1, &record) == -ENOENT);
     EXPECT(suite, 2, text_put(writer, run, 0, DIGEST_START, "0") == JOURNAL_ACKED);
-    EXPECT(suite, 2, text_put(writer, run, UINT32_MAX, DIGEST_START, "x") == JOURNAL_GAP);
+    EXPECT(suite, 2, text_put(writer, run, JOURNAL_SEQ_MAX, DIGEST_START, "x") == JOURNAL_GAP);
 
     /* In one batch: a gap, and what follows it. */
     const struct probe *probes[4];
@@ -152,7 +144,10 @@ static void check_prefix(struct suite *suite)
         if (seq % 4 == 3 && !probe_settle(writer))
             return;
     }
-    EXPECT(suite, 2, probe_audit(writer, run, 5) == 1 + 1 + 36);
+    if (!probe_settle(writer))
+        return;
+    EXPECT(suite, 2, audit_runs(suite, run, 5) == 1 + 1 + 36);
+    audit_acked(suite, 2, AUDIT_NOTHING_ELSE);
 }
 
 /* J3 */
@@ -175,44 +170,10 @@ static void heard_scan(struct probe *probe)
     struct search search = {.probe = probe};
     if (probe->result != JOURNAL_ACKED)
         return;
-    int stopped = journal_scan(probe->writer->writer, search_visit, &search);
+    struct suite *suite = probe->writer->suite;
+    int stopped = audit_scan(suite, suite->campaign, UINT32_MAX, search_visit, &search);
     EXPECT(probe->writer->suite, 3, search.is_found);
     EXPECT(probe->writer->suite, 4, !search.is_found || stopped == 77);
-}
-
-/* A process that reports each ack of its own and then is killed; its parent looks for the records.
- */
-static void check_survival(struct suite *suite)
-{
-    int pipe_fds[2];
-    uint64_t run = suite->run_first + 1000;
-    char acked[KILL_RUNS];
-
-    if (pipe(pipe_fds) != 0)
-        abort();
-    pid_t child = fork();
-    if (child == 0) {
-        if (!suite_open(suite, SUITE_BYTES_MAX))
-            _exit(1);
-        for (unsigned i = 0; i < KILL_RUNS; i++) {
-            if (text_put(&suite->writers[0], run + i, 0, DIGEST_START, "kept") != JOURNAL_ACKED ||
-                write(pipe_fds[1], "", 1) != 1)
-                _exit(1);
-        }
-        (void)kill(getpid(), SIGKILL);
-    }
-    (void)close(pipe_fds[1]);
-    (void)waitpid(child, NULL, 0);
-    ssize_t count = read(pipe_fds[0], acked, sizeof(acked));
-    (void)close(pipe_fds[0]);
-    EXPECT(suite, 3, count == KILL_RUNS);
-    if (!suite_open(suite, SUITE_BYTES_MAX))
-        return;
-    struct journal_record record;
-    for (ssize_t i = 0; i < count; i++)
-        EXPECT(suite, 3,
-               journal_read(suite->writers[0].writer, run + (uint64_t)i, 0, &record) == 0 ||
-                   journal_read(suite->writers[1].writer, run + (uint64_t)i, 0, &record) == 0);
 }
 
 static void check_ack(struct suite *suite)
@@ -226,10 +187,14 @@ static void check_ack(struct suite *suite)
         if (seq % 3 == 0 && !probe_settle(&suite->writers[0]))
             return;
     }
-    if (!probe_settle(&suite->writers[0]) || journal_durability(suite->journal) == DURABILITY_NONE)
+    if (!probe_settle(&suite->writers[0]))
+        return;
+    enum durability level = journal_durability(suite->journal);
+    conformance_check_reopening(suite, 3);
+    if (suite->is_stuck || level == DURABILITY_NONE)
         return;
     suite_close(suite);
-    check_survival(suite);
+    conformance_check_survival(suite);
 }
 
 /* J4 */
@@ -252,7 +217,10 @@ static void check_read_your_writes(struct suite *suite)
     uint64_t digest = DIGEST_START;
 
     for (uint32_t seq = 0; seq < 20; seq++) {
-        text_append(writer, suite->run_first, seq, digest, "read me")->heard = heard_read;
+        for (uint64_t run = suite->run_first; run < suite->run_first + 5; run++)
+            probe_append(writer, run, seq, digest, (enum record_kind)(RECORD_BEGIN + seq % 5),
+                         "read me", 7)
+                ->heard = heard_read;
         digest = chain(digest, "read me");
         if (seq % 3 == 0 && !probe_settle(writer))
             return;
@@ -260,7 +228,10 @@ static void check_read_your_writes(struct suite *suite)
     if (!probe_settle(writer))
         return;
     EXPECT(suite, 4, journal_read(writer->writer, suite->run_first, 20, &record) == -ENOENT);
-    EXPECT(suite, 4, probe_audit(writer, suite->run_first, 1) == 20);
+    EXPECT(suite, 4, audit_runs(suite, suite->run_first, 5) == 5 * 20);
+    audit_acked(suite, 4, AUDIT_NOTHING_ELSE);
+    audit_list(suite, 4);
+    conformance_check_reopening(suite, 4);
 }
 
 /* J5 */
@@ -288,7 +259,16 @@ static void check_bytes(struct suite *suite)
         16 << 20,
     };
     enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-    static const uint64_t runs[] = {0, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MAX + 1, 511, 512};
+    static const uint64_t runs[] = {
+        0,
+        511,
+        512,
+        INT32_MAX,
+        UINT32_MAX,
+        (uint64_t)UINT32_MAX + 1,
+        JOURNAL_RUN_MAX - 1,
+        JOURNAL_RUN_MAX,
+    };
     struct probe_writer *writer = &suite->writers[0];
     struct probe *probes[SIZES];
     char *payloads[SIZES];
@@ -311,7 +291,7 @@ static void check_bytes(struct suite *suite)
         EXPECT(suite, 5, probes[i]->result == JOURNAL_ACKED);
         EXPECT(suite, 5, probe_is_readable(writer, probes[i]));
     }
-    EXPECT(suite, 5, probe_audit(writer, suite->run_first, 1) == SIZES);
+    EXPECT(suite, 5, audit_runs(suite, suite->run_first, 1) == SIZES);
     for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         struct probe *probe = text_append(writer, runs[i], 0, DIGEST_START, "any run");
         EXPECT(suite, 5, probe_settle(writer) && probe->result == JOURNAL_ACKED);
@@ -320,7 +300,9 @@ static void check_bytes(struct suite *suite)
     struct probe *large = probe_append(writer, suite->run_first + 1, 0, DIGEST_START, RECORD_END,
                                        payloads[0], JOURNAL_PAYLOAD_BYTES_MAX + 1);
     EXPECT(suite, 5, probe_settle(writer) && large->result == JOURNAL_TOO_LARGE);
-    EXPECT(suite, 5, probe_audit(writer, suite->run_first + 1, 1) == 0);
+    EXPECT(suite, 5, audit_runs(suite, suite->run_first + 1, 1) == 0);
+    audit_acked(suite, 5, AUDIT_NOTHING_ELSE);
+    conformance_check_reopening(suite, 5);
     for (unsigned i = 0; i < SIZES; i++)
         free(payloads[i]);
 }
@@ -350,7 +332,7 @@ static void check_immutable(struct suite *suite)
     }
     if (!suite->is_stuck) {
         EXPECT(suite, 6, probe_is_readable(writer, probe));
-        EXPECT(suite, 6, probe_audit(writer, run, LATER + 1) == LATER + 1);
+        EXPECT(suite, 6, audit_runs(suite, run, LATER + 1) == LATER + 1);
     }
 }
 
@@ -378,7 +360,7 @@ static void check_retry(struct suite *suite)
         EXPECT(suite, 7, text_put(writer, run, 1, digest, others[i]) == JOURNAL_CONFLICT);
     EXPECT(suite, 7, text_put(writer, run, 1, digest + 1, "one") == JOURNAL_CONFLICT);
     EXPECT(suite, 7, probe_put(writer, run, 1, digest, RECORD_TOOL, "one", 3) == JOURNAL_CONFLICT);
-    EXPECT(suite, 7, suite->is_stuck || probe_audit(writer, run, 1) == 3);
+    EXPECT(suite, 7, suite->is_stuck || audit_runs(suite, run, 1) == 3);
 }
 
 /* J8 */
@@ -391,8 +373,7 @@ static void heard_order(struct probe *probe)
         probe->again_order = ++again_total;
 }
 
-/* More than two batches hold, in records or in bytes: the rest waits, in order, and none is lost.
- */
+/* More than a writer holds, in records or in bytes: the rest waits, in order, and none is lost. */
 static void check_waiting(struct suite *suite, uint64_t run, unsigned count, size_t bytes)
 {
     struct probe_writer *writer = &suite->writers[0];
@@ -418,10 +399,10 @@ static void check_waiting(struct suite *suite, uint64_t run, unsigned count, siz
         order = probes[i]->again_order;
     }
     uint64_t held = count - waited;
-    EXPECT(suite, 8, held <= 2 * JOURNAL_BATCH_RECORDS_MAX);
-    EXPECT(suite, 8, held * bytes <= 2 * (uint64_t)JOURNAL_BATCH_BYTES_MAX);
+    EXPECT(suite, 8, held <= JOURNAL_WRITER_RECORDS_MAX);
+    EXPECT(suite, 8, held * bytes <= JOURNAL_WRITER_BYTES_MAX);
     EXPECT(suite, 8, waited > 0 && again_total == waited);
-    EXPECT(suite, 8, probe_audit(writer, run, count) == count);
+    EXPECT(suite, 8, audit_runs(suite, run, count) == count);
     free(payload);
     free(probes);
 }
@@ -458,7 +439,7 @@ static void check_full(struct suite *suite)
     EXPECT(suite, 8, refused > 0);
     EXPECT(suite, 8, (uint64_t)acked * PAYLOAD_BYTES <= BOUND);
     EXPECT(suite, 8, (uint64_t)acked * PAYLOAD_BYTES >= BOUND / 4);
-    EXPECT(suite, 8, probe_audit(writer, run, RUNS) == acked);
+    EXPECT(suite, 8, audit_runs(suite, run, RUNS) == acked);
 }
 
 static void check_bounded(struct suite *suite)
@@ -475,10 +456,10 @@ static void check_bounded(struct suite *suite)
 
 static void check_whole(struct suite *suite)
 {
-    enum { RUNS = 32 };
+    enum { RUNS = 32, PAYLOAD_BYTES_MAX = 1 << 18 };
     struct probe_writer *writer = &suite->writers[0];
     uint64_t run = suite->run_first;
-    char *payload = malloc(1 << 20);
+    char *payload = malloc(PAYLOAD_BYTES_MAX);
     uint64_t digests[RUNS] = {DIGEST_START};
     struct journal_record record;
 
@@ -486,7 +467,7 @@ static void check_whole(struct suite *suite)
         abort();
     for (uint32_t seq = 0; seq < 3; seq++) {
         for (unsigned i = 0; i < RUNS; i++) {
-            size_t bytes = (i + 1) * (size_t)(seq == 1 ? 30011 : 101);
+            size_t bytes = (i + 1) * (size_t)(seq == 1 ? 7013 : 101);
             probe_fill(payload, bytes, i);
             (void)probe_append(writer, run + i, seq, digests[i], RECORD_TOOL, payload, bytes);
             digests[i] = digest_chain(digests[i], payload, bytes);
@@ -494,14 +475,14 @@ static void check_whole(struct suite *suite)
             EXPECT(suite, 9, journal_read(writer->writer, run + i, seq, &record) == -ENOENT);
         }
         probe_flush(writer);
-        memset(payload, 0, 1 << 20); /* the journal has its own copy */
+        memset(payload, 0, PAYLOAD_BYTES_MAX); /* the journal has its own copy */
         for (unsigned i = 0; i < 5; i++) {
-            (void)probe_audit(writer, run, RUNS);
+            (void)audit_runs(suite, run, RUNS);
             (void)loop_poll(&writer->loop, clock_monotonic_ns() + NS_PER_MS / 2, UINT32_MAX);
         }
         if (!probe_settle(writer))
             return;
-        EXPECT(suite, 9, probe_audit(writer, run, RUNS) == (seq + 1) * RUNS);
+        EXPECT(suite, 9, audit_runs(suite, run, RUNS) == (seq + 1) * RUNS);
     }
     free(payload);
 }

@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/base/digest.h"
 #include "engine/base/prng.h"
-
-enum { AUDIT_RUNS_MAX = 1 << 16 };
 
 void suite_fault(struct suite *suite, unsigned check, const char *format, ...)
 {
@@ -51,19 +50,60 @@ void probe_writer_close(struct probe_writer *writer)
     writer->writer = NULL;
 }
 
-bool suite_open(struct suite *suite, uint64_t bytes_max)
+/* A server may notice a little later than we that a client of it has died. */
+static int open_patiently(struct suite *suite, const struct journal_config *config,
+                          struct errmsg *why)
+{
+    for (unsigned polls = 0;; polls++) {
+        int error = journal_open_ops(&suite->journal, suite->config->ops, config, why);
+        if (error != -EBUSY || config->mode == JOURNAL_NEW ||
+            polls == suite->config->idle_polls_max)
+            return error;
+        (void)nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+    }
+}
+
+static bool open_journal(struct suite *suite, enum journal_mode mode, uint64_t campaign,
+                         uint64_t bytes_max)
 {
     struct errmsg why;
-    const struct journal_config config = {.uri = suite->config->uri,
-                                          .durability = suite->config->durability,
-                                          .writers = 2,
-                                          .bytes_max = bytes_max};
-    if (journal_open_ops(&suite->journal, suite->config->ops, &config, &why) != 0) {
-        for (unsigned check = 1; check <= CONFORMANCE_CHECKS; check++)
-            suite_fault(suite, check, "the journal does not open: %s", why.text);
+    const struct journal_config config = {
+        .uri = suite->config->uri,
+        .mode = mode,
+        .durability = suite->config->durability,
+        .campaign = campaign,
+        .key = suite->config->key,
+        .description = SUITE_DESCRIPTION,
+        .writers = 2,
+        .shards = mode == JOURNAL_NEW ? suite->config->shards : 0,
+        .connections = suite->config->connections,
+        .bytes_max = bytes_max,
+    };
+    if (open_patiently(suite, &config, &why) == 0)
+        return true;
+    suite->journal = NULL;
+    for (unsigned check = 1; check <= CONFORMANCE_CHECKS; check++)
+        suite_fault(suite, check, "the journal does not open: %s", why.text);
+    return false;
+}
+
+bool suite_open(struct suite *suite, uint64_t bytes_max)
+{
+    if (!open_journal(suite, JOURNAL_NEW, 0, bytes_max))
         return false;
-    }
+    suite->campaign = journal_campaign(suite->journal)->id;
     return probe_writer_open(suite, 0) && probe_writer_open(suite, 1);
+}
+
+bool suite_reopen(struct suite *suite, uint64_t campaign)
+{
+    return open_journal(suite, JOURNAL_RESUME, campaign, SUITE_BYTES_MAX) &&
+           probe_writer_open(suite, 0) && probe_writer_open(suite, 1);
+}
+
+bool suite_open_audit(struct suite *suite)
+{
+    return open_journal(suite, JOURNAL_AUDIT, 0, SUITE_BYTES_MAX);
 }
 
 void suite_close(struct suite *suite)
@@ -74,6 +114,16 @@ void suite_close(struct suite *suite)
         probe_writer_close(&suite->writers[i]);
     journal_close(suite->journal);
     suite->journal = NULL;
+}
+
+/* Keeps it among what must be there from now on. */
+static void probe_keep(struct probe *probe)
+{
+    struct suite *suite = probe->writer->suite;
+    (void)pthread_mutex_lock(&suite->lock);
+    probe->next_acked = suite->acked;
+    suite->acked = probe;
+    (void)pthread_mutex_unlock(&suite->lock);
 }
 
 static void probe_send(struct probe *probe)
@@ -107,13 +157,15 @@ static void on_done(struct journal_append *append, int result)
         return;
     }
     probe->result = result;
+    if (result == JOURNAL_ACKED)
+        probe_keep(probe);
     if (probe->heard != NULL)
         probe->heard(probe);
 }
 
-struct probe *probe_append(struct probe_writer *writer, uint64_t run, uint32_t seq,
-                           uint64_t previous, enum record_kind kind, const void *payload,
-                           size_t bytes)
+static struct probe *probe_make(struct probe_writer *writer, uint64_t run, uint32_t seq,
+                                uint64_t previous, enum record_kind kind, const void *payload,
+                                size_t bytes)
 {
     struct probe *probe = calloc(1, sizeof(*probe));
     if (probe == NULL)
@@ -127,8 +179,22 @@ struct probe *probe_append(struct probe_writer *writer, uint64_t run, uint32_t s
         .kind = kind,
         .result = PROBE_UNANSWERED,
     };
+    return probe;
+}
+
+struct probe *probe_append(struct probe_writer *writer, uint64_t run, uint32_t seq,
+                           uint64_t previous, enum record_kind kind, const void *payload,
+                           size_t bytes)
+{
+    struct probe *probe = probe_make(writer, run, seq, previous, kind, payload, bytes);
     probe_send(probe);
     return probe;
+}
+
+void probe_expect(struct probe_writer *writer, uint64_t run, uint32_t seq, uint64_t previous,
+                  enum record_kind kind, const void *payload, size_t bytes)
+{
+    probe_keep(probe_make(writer, run, seq, previous, kind, payload, bytes));
 }
 
 void probe_flush(struct probe_writer *writer)
@@ -169,65 +235,32 @@ int probe_put(struct probe_writer *writer, uint64_t run, uint32_t seq, uint64_t 
     return probe->result;
 }
 
+bool probe_is_record(const struct probe *probe, const struct journal_record *record)
+{
+    return record->run == probe->append.run && record->seq == probe->append.seq &&
+           record->kind == probe->kind && record->bytes == probe->bytes &&
+           record->digest == digest_chain(probe->previous, probe->payload, probe->bytes) &&
+           memcmp(record->payload, probe->payload, probe->bytes) == 0;
+}
+
 bool probe_is_readable(struct probe_writer *writer, const struct probe *probe)
 {
     struct journal_record record;
-    if (journal_read(writer->writer, probe->append.run, probe->append.seq, &record) != 0)
-        return false;
-    return record.run == probe->append.run && record.seq == probe->append.seq &&
-           record.kind == probe->kind && record.bytes == probe->bytes &&
-           record.digest == digest_chain(probe->previous, probe->payload, probe->bytes) &&
-           memcmp(record.payload, probe->payload, probe->bytes) == 0;
-}
-
-struct audit {
-    struct suite *suite;
-    uint64_t run;
-    uint64_t count;
-    uint64_t records;
-    uint32_t *next_seq;
-    uint64_t *digest;
-};
-
-static int audit_visit(void *arg, const struct journal_record *record)
-{
-    struct audit *audit = arg;
-    uint64_t i = record->run - audit->run;
-    if (i >= audit->count)
-        return 0;
-    audit->records++;
-    EXPECT(audit->suite, 1, record->seq >= audit->next_seq[i]);
-    EXPECT(audit->suite, 2, record->seq <= audit->next_seq[i]);
-    if (record->seq == audit->next_seq[i]) {
-        uint64_t digest = digest_chain(audit->digest[i], record->payload, record->bytes);
-        EXPECT(audit->suite, 9, digest == record->digest);
-        audit->next_seq[i]++;
-    }
-    audit->digest[i] = record->digest;
-    return 0;
-}
-
-uint64_t probe_audit(struct probe_writer *writer, uint64_t run, uint64_t count)
-{
-    struct audit audit = {
-        .suite = writer->suite,
-        .run = run,
-        .count = count,
-        .next_seq = calloc(count, sizeof(uint32_t)),
-        .digest = calloc(count, sizeof(uint64_t)),
-    };
-    assert(count <= AUDIT_RUNS_MAX && audit.next_seq != NULL && audit.digest != NULL);
-    EXPECT(writer->suite, 4, journal_scan(writer->writer, audit_visit, &audit) == 0);
-    free(audit.next_seq);
-    free(audit.digest);
-    return audit.records;
+    return journal_read(writer->writer, probe->append.run, probe->append.seq, &record) == 0 &&
+           probe_is_record(probe, &record);
 }
 
 void probe_fill(char *bytes, size_t size, uint64_t seed)
 {
     struct prng prng = prng_stream(seed, 0, PRNG_TEST, 0);
-    for (size_t i = 0; i < size; i++) {
-        /* Every value in order first, then the seed's own. */
-        bytes[i] = (char)(i < 256 ? i ^ (seed & 0xff) : prng_next(&prng));
+    size_t at = 0;
+    /* Every value in order first, then the seed's own. */
+    for (; at < size && at < 256; at++)
+        bytes[at] = (char)(at ^ (seed & 0xff));
+    while (at < size) {
+        uint64_t word = prng_next(&prng);
+        size_t count = size - at < sizeof(word) ? size - at : sizeof(word);
+        memcpy(&bytes[at], &word, count);
+        at += count;
     }
 }

@@ -12,19 +12,24 @@
 
 enum {
     STALL_ONE_IN = 8,
-    /* Both batches of a writer, and some who find no room. */
-    SQUATTER_APPENDS = 2 * JOURNAL_BATCH_RECORDS_MAX + 50,
+    LANES_MAX = 4,
+    DEPTH_MAX = 4,
+    /* All that a writer holds, and some who find no room. */
+    SQUATTER_APPENDS = JOURNAL_WRITER_RECORDS_MAX + 50,
 };
 
 struct sim_writer {
     struct wrapped_writer wrapped;
     struct sim_faults faults;
     struct prng prng;
+    uint64_t given; /* commits */
     uint64_t commits;
     uint64_t records; /* taken by the store */
     bool has_failed;
+    bool is_dead;
 };
 static_assert(offsetof(struct sim_writer, wrapped) == 0, "a writer begins with its wrapper");
+static_assert(LANES_MAX * DEPTH_MAX <= WRAPPED_BATCHES_MAX, "all at a time");
 
 /* The store takes the first `count` records of the batch; the rest is refused. */
 static void take(struct sim_writer *sim, struct journal_batch *batch, uint32_t count, int refusal)
@@ -35,7 +40,8 @@ static void take(struct sim_writer *sim, struct journal_batch *batch, uint32_t c
     sim->has_failed = sim->has_failed || count < all;
     sim->records += count;
     if (count == 0) {
-        journal_commit_done(sim->wrapped.writer);
+        struct journal_writer *writer = sim->wrapped.writer;
+        journal_batch_done(writer, batch, loop_clock_ns(writer->loop));
         return;
     }
     batch->count = count;
@@ -43,9 +49,15 @@ static void take(struct sim_writer *sim, struct journal_batch *batch, uint32_t c
     batch->count = all;
 }
 
-static void settle(struct sim_writer *sim, struct journal_batch *batch)
+static void settle(struct wrapped_writer *wrapped, struct journal_batch *batch)
 {
+    struct sim_writer *sim = container_of(wrapped, struct sim_writer, wrapped);
     const struct sim_faults *faults = &sim->faults;
+    if (faults->return_one_in > 0 && prng_below(&sim->prng, faults->return_one_in) == 0) {
+        bool is_in_doubt = prng_below(&sim->prng, 2) == 0;
+        journal_batch_retry(wrapped->writer, batch, -ECONNRESET, is_in_doubt);
+        return;
+    }
     sim->commits++;
     if (sim->commits == faults->error_at) {
         take(sim, batch, 0, -EIO);
@@ -55,22 +67,36 @@ static void settle(struct sim_writer *sim, struct journal_batch *batch)
     take(sim, batch, batch->count < room ? batch->count : (uint32_t)room, JOURNAL_FULL);
 }
 
-static void on_settled(struct timer *timer, uint64_t now_ns)
+/* Nothing of it is there, or all, or the records that came first. */
+static void die(struct sim_writer *sim, struct journal_batch *batch)
 {
-    (void)now_ns;
-    struct sim_writer *sim = container_of(timer, struct sim_writer, wrapped.timer);
-    settle(sim, wrapped_take(&sim->wrapped));
+    uint32_t count = batch->count;
+    sim->is_dead = true;
+    switch (prng_below(&sim->prng, 3)) {
+    case 0:
+        return;
+    case 1:
+        count = (uint32_t)prng_below(&sim->prng, batch->count);
+        break;
+    }
+    if (count > 0)
+        take(sim, batch, count, JOURNAL_UNKNOWN);
 }
 
 static void sim_commit(struct journal_writer *writer, struct journal_batch *batch)
 {
     struct sim_writer *sim = writer->impl;
     const struct sim_faults *faults = &sim->faults;
-    assert(sim->wrapped.batch == NULL);
+    if (sim->is_dead)
+        return; /* it has the batch, and does nothing with it */
+    if (faults->dead_at > 0 && ++sim->given == faults->dead_at) {
+        die(sim, batch);
+        return;
+    }
     if (faults->busy_ns_max > 0)
         loop_sim_spend(writer->loop, prng_below(&sim->prng, faults->busy_ns_max));
     if (faults->delay_ns_max == 0) {
-        settle(sim, batch);
+        settle(&sim->wrapped, batch);
         return;
     }
     uint64_t delay_ns = prng_below(&sim->prng, faults->delay_ns_max) + 1;
@@ -81,7 +107,7 @@ static void sim_commit(struct journal_writer *writer, struct journal_batch *batc
 
 static int sim_writer_open(struct journal_writer *writer, struct errmsg *why)
 {
-    return wrapped_writer_open(writer, sizeof(struct sim_writer), on_settled, why);
+    return wrapped_writer_open(writer, sizeof(struct sim_writer), settle, why);
 }
 
 void sim_journal_set_faults(struct journal_writer *writer, const struct sim_faults *faults)
@@ -90,6 +116,14 @@ void sim_journal_set_faults(struct journal_writer *writer, const struct sim_faul
     struct sim_writer *sim = writer->impl;
     sim->faults = *faults;
     sim->prng = prng_stream(faults->seed, writer->index, PRNG_TEST, 0);
+    writer->lanes = 1 + (unsigned)prng_below(&sim->prng, LANES_MAX);
+    writer->depth = 1 + (unsigned)prng_below(&sim->prng, DEPTH_MAX);
+}
+
+bool sim_journal_is_dead(const struct journal_writer *writer)
+{
+    assert(writer->journal->ops == &sim_journal_ops);
+    return ((const struct sim_writer *)writer->impl)->is_dead;
 }
 
 bool sim_journal_has_failed(const struct journal_writer *writer)
@@ -107,7 +141,10 @@ const struct journal_ops sim_journal_ops = {
     .writer_close = wrapped_writer_close,
     .commit = sim_commit,
     .read = wrapped_read,
+    .list = wrapped_list,
     .scan = wrapped_scan,
+    .read_runs = wrapped_read_runs,
+    .count = wrapped_count,
 };
 
 /* --- the squatter --- */

@@ -55,10 +55,15 @@ static int add(void *arg, const struct journal_record *record)
     return 0;
 }
 
-int sim_log_read(struct sim_log *log, struct journal_writer *writer, uint64_t run_end)
+int sim_log_read(struct sim_log *log, struct journal *journal, uint64_t run_end)
 {
     struct reading reading = {.log = log, .run_end = run_end};
-    return journal_scan(writer, add, &reading);
+    struct errmsg why;
+    uint64_t campaign = journal_campaign(journal)->id;
+    int error = 0;
+    for (unsigned part = 0; part < journal_parts(journal) && error == 0; part++)
+        error = journal_scan(journal, campaign, part, UINT32_MAX, add, &reading, &why);
+    return error;
 }
 
 static int compare(const void *left, const void *right)
@@ -115,7 +120,7 @@ struct walk {
     uint32_t models;      /* replies recorded */
     uint32_t calls;       /* of the run, before the last reply */
     uint32_t asked;       /* of the last reply */
-    uint32_t attempts;    /* of these */
+    uint32_t attempted;   /* up to which of these the last pass of attempts has come */
     uint32_t answers;     /* of these */
     uint32_t answers_all; /* of the run */
 };
@@ -150,11 +155,15 @@ static const char *walk_begin(struct walk *walk, const char *payload)
 static const char *walk_model(struct walk *walk, const char *payload)
 {
     static const char call[] = "{\"id\":\"c";
+    static const char reply[] = "{\"role\":\"assistant\"";
     uint32_t count = 0;
     if (walk->place != AT_MODEL)
         return "a reply where none may be";
     walk->models++;
     walk->calls += walk->asked;
+    /* A snapshot holds the replies before, too. */
+    for (const char *at = payload; (at = strstr(at, reply)) != NULL; at++)
+        payload = at;
     for (const char *at = payload; (at = strstr(at, call)) != NULL; count++) {
         at += sizeof(call) - 1;
         if (read_number(&at) != walk->calls + count + 1)
@@ -166,7 +175,7 @@ static const char *walk_model(struct walk *walk, const char *payload)
     if (strstr(payload, is_last ? "\"finish\":\"stop\"" : "\"finish\":\"tool_calls\"") == NULL)
         return "a reply with another finish reason";
     walk->asked = count;
-    walk->attempts = 0;
+    walk->attempted = 0;
     walk->answers = 0;
     walk->place = walk->shape->has_effect ? AT_ATTEMPT : AT_TOOL;
     if (count == 0)
@@ -174,19 +183,32 @@ static const char *walk_model(struct walk *walk, const char *payload)
     return NULL;
 }
 
+/* The first call of the last reply, from this one on, that has no result; or `asked`. */
+static uint32_t open_from(const struct walk *walk, uint32_t call)
+{
+    while (call < walk->asked && (walk->facts->answered >> (walk->calls + call) & 1) != 0)
+        call++;
+    return call;
+}
+
 static const char *walk_attempt(struct walk *walk, const char *payload)
 {
-    if (walk->place != AT_ATTEMPT)
+    if (walk->place != AT_ATTEMPT && !(walk->place == AT_TOOL && walk->shape->may_retry))
         return "an attempt where none may be";
-    if (!starts_with(&payload, "{\"call\":\"c") ||
-        read_number(&payload) != walk->calls + walk->attempts + 1)
-        return "an attempt of another call than the next";
-    if (!starts_with(&payload, "\",\"tool\":\"noop\",\"attempt\":1,\"arguments\":{"))
+    if (!starts_with(&payload, "{\"call\":\"c"))
         return "an attempt holds something else";
-    walk->facts->attempted |= UINT64_C(1) << (walk->calls + walk->attempts);
-    walk->attempts++;
-    if (walk->attempts == walk->asked)
-        walk->place = AT_TOOL;
+    uint32_t call = read_number(&payload) - walk->calls - 1;
+    bool is_next = call < walk->asked && call == open_from(walk, walk->attempted);
+    bool is_anew = walk->shape->may_retry && walk->attempted > 0 && call == open_from(walk, 0);
+    if (!is_next && !is_anew)
+        return "an attempt of another call than the next";
+    uint8_t *attempts = &walk->facts->attempts[walk->calls + call];
+    if (!starts_with(&payload, "\",\"tool\":\"noop\",\"attempt\":") ||
+        read_number(&payload) != ++*attempts || !starts_with(&payload, ",\"arguments\":{"))
+        return "an attempt holds something else";
+    walk->facts->attempted |= UINT64_C(1) << (walk->calls + call);
+    walk->attempted = call + 1;
+    walk->place = open_from(walk, walk->attempted) == walk->asked ? AT_TOOL : AT_ATTEMPT;
     return NULL;
 }
 
@@ -225,6 +247,10 @@ static const char *walk_end(struct walk *walk, const char *payload, uint32_t seq
     bool is_completed = strcmp(walk->facts->outcome, "completed") == 0;
     if (is_completed && (walk->place != AT_END || turns != walk->models))
         return "a run completed before its last reply";
+    bool is_unknown = strcmp(walk->facts->outcome, "unknown") == 0;
+    bool is_in_doubt = walk->place == AT_TOOL || (walk->place == AT_ATTEMPT && walk->attempted > 0);
+    if (is_unknown && !(walk->shape->may_halt && walk->shape->has_effect && is_in_doubt))
+        return "an unknown outcome where nothing is in doubt";
     /* One that does not complete may have asked the model and got no reply. */
     if (turns != walk->models && turns != walk->models + 1)
         return "an end with another number of turns";

@@ -34,8 +34,9 @@ struct sim_log {
     size_t bytes_capacity;
 };
 
-/* Adds all that the writer shows of runs below run_end. 0 or -errno. */
-int sim_log_read(struct sim_log *log, struct journal_writer *writer, uint64_t run_end);
+/* Adds all that the journal holds of runs below run_end, in all its parts. 0 or -errno. Threading:
+ * no writer of the journal may be at work elsewhere. */
+int sim_log_read(struct sim_log *log, struct journal *journal, uint64_t run_end);
 void sim_log_sort(struct sim_log *log);
 void sim_log_free(struct sim_log *log);
 
@@ -56,12 +57,17 @@ struct sim_run_shape {
     uint32_t turns;
     uint32_t tools;
     bool has_effect;
+    bool may_retry; /* resumed runs attempt calls anew whose outcome is unknown */
+    bool may_halt;  /* or end as unknown */
 };
+
+enum { SIM_CALLS_MAX = 64 }; /* of a run */
 
 /* What the records of one run say, a bit a call: the first call of the run is bit 0. */
 struct sim_run_facts {
     uint64_t attempted;
     uint64_t answered;
+    uint8_t attempts[SIM_CALLS_MAX]; /* how often each call was */
     bool has_end;
     char outcome[16]; /* of the end, as it was recorded */
 };

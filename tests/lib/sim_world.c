@@ -10,6 +10,9 @@
 
 enum { SLICE_TURNS_MAX = 7 };
 
+/* So long that what a store gives back is recorded in the end. */
+#define RETRY_FOR_NS (3600 * NS_PER_S)
+
 static void set_fault(struct sim_world *world, const char *text, uint64_t number)
 {
     if (world->fault.text[0] == '\0')
@@ -20,7 +23,7 @@ static void check_in_flight(struct sim_world *world)
 {
     /* Counted in two ways: slots, and runs handed out that have not ended. */
     uint64_t slots = atomic_load(&world->load.in_flight);
-    uint64_t runs = load_claimed(&world->load) - world->ended_count;
+    uint64_t runs = sim_world_started(world) - world->ended_count;
     if (slots > world->config.campaign.concurrency)
         set_fault(world, "more slots than concurrency", slots);
     if (runs > world->config.campaign.concurrency)
@@ -55,11 +58,42 @@ static void on_ended(struct run_env *env, struct run *run, uint64_t now_ns)
     check_in_flight(world);
 }
 
+static bool is_dead(const struct sim_world *world)
+{
+    bool is_one = world->is_killed;
+    for (unsigned i = 0; i < world->lane_count; i++)
+        is_one = is_one || sim_journal_is_dead(world->lanes[i].worker.env.journal);
+    return is_one;
+}
+
+/* Nothing comes back from a store whose process is gone. */
+static bool settle(struct sched *sched)
+{
+    struct worker *worker = sched->owner;
+    struct sim_lane *lane = container_of(worker, struct sim_lane, worker);
+    if (is_dead(lane->world))
+        return false;
+    journal_flush(worker->env.journal); /* first, since it may be killed in a commit */
+    return !is_dead(lane->world) && lane->settle(sched);
+}
+
+static bool kill_when_due(struct sim_world *world)
+{
+    uint64_t turns = 0;
+    for (unsigned i = 0; i < world->lane_count; i++)
+        turns += world->lanes[i].turns;
+    world->is_killed = world->config.kill_at_turn > 0 && turns >= world->config.kill_at_turn;
+    world->is_killed = is_dead(world);
+    return world->is_killed;
+}
+
 /* Asked once a turn: the place to look at the world, and to let the other worker have its turn. */
 static bool is_over(struct sched *sched)
 {
     struct worker *worker = sched->owner;
     struct sim_lane *lane = container_of(worker, struct sim_lane, worker);
+    if (kill_when_due(lane->world))
+        return true;
     check_in_flight(lane->world);
     if (lane->world->fault.text[0] != '\0' && !journal_is_busy(worker->env.journal)) {
         lane->is_done = true;
@@ -79,6 +113,32 @@ static bool is_over(struct sched *sched)
     return true;
 }
 
+/* The in-memory store has a run recorded by one writer only: each worker resumes what is its own.
+ */
+static int recover(struct sim_world *world, struct sim_lane *lane, unsigned index)
+{
+    struct recovery *recovery = &lane->recovery;
+    int error = recovery_open(recovery, world->journal, 1, world->config.campaign.concurrency,
+                              &world->fault);
+    for (unsigned part = 0; error == 0 && part < recovery->part_count; part++)
+        if (part != index)
+            atomic_store(&recovery->parts[part].claimed, recovery->parts[part].count);
+    lane->worker.recovery = recovery;
+    return error;
+}
+
+static void wrap(struct sim_world *world, struct sim_lane *lane)
+{
+    struct worker *w = &lane->worker;
+    lane->world = world;
+    lane->is_over = w->sched.is_over;
+    lane->settle = w->sched.settle;
+    lane->ended = w->env.ended;
+    w->sched.is_over = is_over;
+    w->sched.settle = settle;
+    w->env.ended = on_ended;
+}
+
 static int open_lane(struct sim_world *world, unsigned index)
 {
     const struct sim_world_config *config = &world->config;
@@ -86,31 +146,36 @@ static int open_lane(struct sim_world *world, unsigned index)
     struct sim_lane *lane = &world->lanes[index];
     struct worker *w = &lane->worker;
     unsigned lanes = campaign->threads;
+    int error = config->is_resumed ? recover(world, lane, index) : 0;
+    if (error != 0)
+        return error;
     w->config = campaign;
     w->loop_ops = &loop_sim_ops;
     w->journal = world->journal;
     w->load = &world->load;
     w->index = index;
+    w->count = campaign->threads;
     w->slots = campaign->concurrency / lanes + (index < campaign->concurrency % lanes);
     w->pool_bytes_max = campaign->memory_bytes_max;
     w->shape = (struct run_shape){
         .seed = campaign->seed,
         .timeout_ns = campaign->timeout_ns,
         .tool_latency = campaign->tool_latency,
+        .prompt_bytes = campaign_dist_if_given(&campaign->prompt_bytes),
         .turns = campaign->turns,
         .tools = campaign->tools,
         .tool_effect = campaign->tool_effect,
+        .tool_retry = campaign->tool_retry,
+        .history = campaign->history,
         .ledger_fd = config->ledger_fd,
     };
-    int error = worker_open(w, &world->fault);
-    if (error != 0)
+    error = worker_open(w, &world->fault);
+    if (error != 0) {
+        recovery_close(&lane->recovery);
         return error;
+    }
     world->lane_count++;
-    lane->world = world;
-    lane->is_over = w->sched.is_over;
-    lane->ended = w->env.ended;
-    w->sched.is_over = is_over;
-    w->env.ended = on_ended;
+    wrap(world, lane);
     sim_journal_set_faults(w->env.journal, &config->faults);
     if (config->squat_ns > 0)
         error = sim_squatter_start(&world->squatters[index], w->env.journal,
@@ -118,24 +183,37 @@ static int open_lane(struct sim_world *world, unsigned index)
     return error;
 }
 
+struct journal *sim_world_journal(const struct campaign_config *campaign, struct errmsg *why)
+{
+    struct journal *journal = NULL;
+    const struct journal_config config = {.uri = "sim",
+                                          .writers = campaign->threads,
+                                          .retry_for_ns = RETRY_FOR_NS,
+                                          .bytes_max = campaign->memory_bytes_max};
+    return journal_open_ops(&journal, &sim_journal_ops, &config, why) == 0 ? journal : NULL;
+}
+
 int sim_world_open(struct sim_world *world, const struct sim_world_config *config)
 {
     const struct campaign_config *campaign = &config->campaign;
-    struct journal_config journal = {
-        .uri = "sim", .writers = campaign->threads, .bytes_max = campaign->memory_bytes_max};
     assert(campaign->threads <= SIM_WORKERS_MAX && campaign->threads <= campaign->concurrency);
     memset(world, 0, sizeof(*world));
     world->config = *config;
     world->slices = prng_stream(campaign->seed, 0, PRNG_TEST, 1);
     load_init(&world->load, campaign->runs, config->until_ns > 0 ? config->until_ns : UINT64_MAX);
+    if (campaign_is_open_loop(campaign))
+        world->load.plan = &world->config.campaign.arrival;
     world->ends = calloc(campaign->runs, sizeof(world->ends[0]));
     if (world->ends == NULL)
         return errmsg_set(&world->fault, -ENOMEM, "no memory");
-    int error = journal_open_ops(&world->journal, &sim_journal_ops, &journal, &world->fault);
-    if (error != 0) {
+    world->journal = config->journal;
+    if (world->journal == NULL)
+        world->journal = sim_world_journal(campaign, &world->fault);
+    if (world->journal == NULL) {
         free(world->ends);
-        return error;
+        return -ENOMEM;
     }
+    int error = 0;
     for (unsigned i = 0; i < campaign->threads && error == 0; i++)
         error = open_lane(world, i);
     if (error != 0)
@@ -161,10 +239,10 @@ void sim_world_run(struct sim_world *world)
     for (unsigned i = 0; i < world->lane_count; i++)
         worker_run(&world->lanes[i].worker,
                    LOOP_SIM_START_NS); /* no turn is left: it only begins */
-    while (done < world->lane_count) {
+    while (done < world->lane_count && !world->is_killed) {
         done = 0;
         for (unsigned i = 0; i < world->lane_count; i++) {
-            if (!world->lanes[i].is_done)
+            if (!world->lanes[i].is_done && !world->is_killed)
                 run_slice(world, &world->lanes[i]);
             done += world->lanes[i].is_done;
         }
@@ -178,9 +256,19 @@ void sim_world_close(struct sim_world *world)
     for (unsigned i = 0; i < world->lane_count; i++) {
         worker_close(&world->lanes[i].worker);
         sim_squatter_free(&world->squatters[i]);
+        recovery_close(&world->lanes[i].recovery);
     }
-    journal_close(world->journal);
+    if (world->config.journal == NULL)
+        journal_close(world->journal);
     free(world->ends);
+}
+
+uint64_t sim_world_started(const struct sim_world *world)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < world->lane_count; i++)
+        sum += atomic_load(&world->lanes[i].worker.progress.runs_started);
+    return sum;
 }
 
 bool sim_world_has_failed(const struct sim_world *world)

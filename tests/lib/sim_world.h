@@ -2,7 +2,9 @@
  * sim_world: workers on virtual clocks in one thread: what a campaign is, without threads and
  * without waiting, so that the same seed gives the same history.
  *
- * Life: sim_world_open() → sim_world_run() → look at workers, ends and log → sim_world_close().
+ * Life: sim_world_open() → sim_world_run() → look at workers, ends and log → sim_world_close(). A
+ * world may be killed: from then on nothing moves in it, no callback comes, and closing it lets go
+ * of everything. Another world may then resume what the journal has of its runs.
  * With several workers each has a clock of its own; they take turns in slices drawn from a seed.
  * Watches, on every turn and at every end of a run, that no more runs are in flight than
  * concurrency allows. Ownership: the world must not move while open. Errors: a text in world->fault
@@ -30,8 +32,10 @@ struct sim_lane {
     struct sim_world *world;
     bool (*is_over)(struct sched *sched); /* the worker's own, as is the next */
     void (*ended)(struct run_env *env, struct run *run, uint64_t now_ns);
-    uint64_t turns;      /* so many have been taken */
-    uint64_t turns_left; /* of this slice */
+    bool (*settle)(struct sched *sched);
+    struct recovery recovery; /* of the part of the journal that is this worker's */
+    uint64_t turns;           /* so many have been taken */
+    uint64_t turns_left;      /* of this slice */
     bool is_done;
 };
 
@@ -39,16 +43,20 @@ struct sim_world_config {
     struct campaign_config campaign; /* concurrency and threads as for a campaign; runs > 0 */
     struct sim_faults faults;
     int ledger_fd;
-    uint64_t until_ns;      /* no run starts from then on; 0: no bound */
-    uint64_t stop_after;    /* ends of runs, then none starts; 0: never */
-    uint64_t abandon_after; /* ends of runs, then those in flight are let go; 0: never */
-    uint64_t squat_ns;      /* after the start, 0: nobody squats */
+    uint64_t until_ns;       /* no run starts from then on; 0: no bound */
+    uint64_t stop_after;     /* ends of runs, then none starts; 0: never */
+    uint64_t abandon_after;  /* ends of runs, then those in flight are let go; 0: never */
+    uint64_t squat_ns;       /* after the start, 0: nobody squats */
+    uint64_t kill_at_turn;   /* of all workers, from 1; 0: never */
+    struct journal *journal; /* which the world leaves open; NULL: one of its own */
+    bool is_resumed;         /* its unfinished runs are, and none started */
 };
 
 struct sim_world {
     struct load load;
     struct sim_world_config config;
     struct journal *journal;
+    bool is_killed;
     struct prng slices;
     struct sim_end *ends; /* one a run */
     uint64_t ended_count;
@@ -64,6 +72,12 @@ struct sim_world {
 int sim_world_open(struct sim_world *world, const struct sim_world_config *config);
 void sim_world_run(struct sim_world *world);
 void sim_world_close(struct sim_world *world);
+
+/* A journal that several worlds may have, one after the other; NULL with the reason. */
+struct journal *sim_world_journal(const struct campaign_config *campaign, struct errmsg *why);
+
+/* Runs that have been started, or resumed. */
+uint64_t sim_world_started(const struct sim_world *world);
 
 /* Whether the store of any worker has refused something. */
 bool sim_world_has_failed(const struct sim_world *world);

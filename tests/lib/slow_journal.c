@@ -4,12 +4,7 @@
 #include "engine/loop.h"
 #include "tests/lib/wrapped_journal.h"
 
-static void settle(struct timer *timer, uint64_t now_ns)
-{
-    (void)now_ns;
-    struct wrapped_writer *slow = container_of(timer, struct wrapped_writer, timer);
-    wrapped_commit(slow, wrapped_take(slow));
-}
+static_assert(SLOW_JOURNAL_LANES * SLOW_JOURNAL_DEPTH <= WRAPPED_BATCHES_MAX, "all at a time");
 
 static void slow_commit(struct journal_writer *writer, struct journal_batch *batch)
 {
@@ -18,7 +13,9 @@ static void slow_commit(struct journal_writer *writer, struct journal_batch *bat
 
 static int slow_writer_open(struct journal_writer *writer, struct errmsg *why)
 {
-    return wrapped_writer_open(writer, sizeof(struct wrapped_writer), settle, why);
+    writer->lanes = SLOW_JOURNAL_LANES;
+    writer->depth = SLOW_JOURNAL_DEPTH;
+    return wrapped_writer_open(writer, sizeof(struct wrapped_writer), wrapped_commit, why);
 }
 
 const struct journal_ops slow_journal_ops = {
@@ -30,5 +27,8 @@ const struct journal_ops slow_journal_ops = {
     .writer_close = wrapped_writer_close,
     .commit = slow_commit,
     .read = wrapped_read,
+    .list = wrapped_list,
     .scan = wrapped_scan,
+    .read_runs = wrapped_read_runs,
+    .count = wrapped_count,
 };

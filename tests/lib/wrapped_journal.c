@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/loop.h"
 
@@ -16,8 +17,31 @@ void wrapped_close(struct journal *journal)
     journal_memory_ops.close(journal);
 }
 
+/* The loop's, for the batch that is due first. */
+static void arm(struct wrapped_writer *wrapped)
+{
+    struct loop *loop = wrapped->writer->loop;
+    loop_timer_stop(loop, &wrapped->timer);
+    if (wrapped->count > 0)
+        loop_timer_start(loop, &wrapped->timer, wrapped->delayed[0].due_ns);
+}
+
+static void on_due(struct timer *timer, uint64_t now_ns)
+{
+    struct wrapped_writer *wrapped = container_of(timer, struct wrapped_writer, timer);
+    while (wrapped->count > 0 && wrapped->delayed[0].due_ns <= now_ns) {
+        struct journal_batch *batch = wrapped->delayed[0].batch;
+        wrapped->count--;
+        memmove(&wrapped->delayed[0], &wrapped->delayed[1],
+                wrapped->count * sizeof(wrapped->delayed[0]));
+        wrapped->settle(wrapped, batch);
+    }
+    arm(wrapped);
+}
+
 int wrapped_writer_open(struct journal_writer *writer, size_t bytes,
-                        void (*settle)(struct timer *timer, uint64_t now_ns), struct errmsg *why)
+                        void (*settle)(struct wrapped_writer *wrapped, struct journal_batch *batch),
+                        struct errmsg *why)
 {
     assert(bytes >= sizeof(struct wrapped_writer));
     struct wrapped_writer *wrapped = calloc(1, bytes);
@@ -30,7 +54,8 @@ int wrapped_writer_open(struct journal_writer *writer, size_t bytes,
     }
     wrapped->inner = writer->impl;
     wrapped->writer = writer;
-    timer_init(&wrapped->timer, settle);
+    wrapped->settle = settle;
+    timer_init(&wrapped->timer, on_due);
     writer->impl = wrapped;
     return 0;
 }
@@ -38,7 +63,7 @@ int wrapped_writer_open(struct journal_writer *writer, size_t bytes,
 void wrapped_writer_close(struct journal_writer *writer)
 {
     struct wrapped_writer *wrapped = writer->impl;
-    assert(wrapped->batch == NULL);
+    loop_timer_stop(writer->loop, &wrapped->timer);
     writer->impl = wrapped->inner;
     journal_memory_ops.writer_close(writer);
     free(wrapped);
@@ -46,18 +71,21 @@ void wrapped_writer_close(struct journal_writer *writer)
 
 void wrapped_delay(struct wrapped_writer *wrapped, struct journal_batch *batch, uint64_t delay_ns)
 {
-    assert(wrapped->batch == NULL);
-    struct loop *loop = wrapped->writer->loop;
-    wrapped->batch = batch;
-    loop_timer_start(loop, &wrapped->timer, loop_clock_ns(loop) + delay_ns);
-}
-
-struct journal_batch *wrapped_take(struct wrapped_writer *wrapped)
-{
-    struct journal_batch *batch = wrapped->batch;
-    assert(batch != NULL);
-    wrapped->batch = NULL;
-    return batch;
+    uint64_t due_ns = loop_clock_ns(wrapped->writer->loop) + delay_ns;
+    unsigned at = wrapped->count;
+    assert(wrapped->count < WRAPPED_BATCHES_MAX);
+    while (at > 0 && wrapped->delayed[at - 1].due_ns > due_ns) {
+        if (wrapped->delayed[at - 1].batch->lane == batch->lane) {
+            due_ns = wrapped->delayed[at - 1].due_ns;
+            break;
+        }
+        at--;
+    }
+    memmove(&wrapped->delayed[at + 1], &wrapped->delayed[at],
+            (wrapped->count - at) * sizeof(wrapped->delayed[0]));
+    wrapped->delayed[at] = (struct wrapped_delayed){.batch = batch, .due_ns = due_ns};
+    wrapped->count++;
+    arm(wrapped);
 }
 
 void wrapped_commit(struct wrapped_writer *wrapped, struct journal_batch *batch)
@@ -78,12 +106,27 @@ int wrapped_read(struct journal_writer *writer, uint64_t run, uint32_t seq,
     return result;
 }
 
-int wrapped_scan(struct journal_writer *writer,
-                 int (*visit)(void *arg, const struct journal_record *record), void *arg)
+int wrapped_list(struct journal *journal,
+                 int (*visit)(void *arg, const struct journal_campaign *campaign), void *arg,
+                 struct errmsg *why)
 {
-    struct wrapped_writer *wrapped = writer->impl;
-    writer->impl = wrapped->inner;
-    int result = journal_memory_ops.scan(writer, visit, arg);
-    writer->impl = wrapped;
-    return result;
+    return journal_memory_ops.list(journal, visit, arg, why);
+}
+
+int wrapped_scan(struct journal *journal, uint64_t campaign, unsigned part, uint32_t kinds,
+                 journal_visit *visit, void *arg, struct errmsg *why)
+{
+    return journal_memory_ops.scan(journal, campaign, part, kinds, visit, arg, why);
+}
+
+int wrapped_read_runs(struct journal *journal, unsigned part, const uint64_t *runs, unsigned count,
+                      journal_visit *visit, void *arg, struct errmsg *why)
+{
+    return journal_memory_ops.read_runs(journal, part, runs, count, visit, arg, why);
+}
+
+int wrapped_count(struct journal *journal, unsigned part, struct journal_count *count,
+                  struct errmsg *why)
+{
+    return journal_memory_ops.count(journal, part, count, why);
 }

@@ -1,8 +1,9 @@
 /*
  * Every history that a small run can have, event by event, against the rules of the design, which
  * are written down here a second time: from any state that can be reached, any event that may
- * happen leads to an action that is allowed there. States that were reached before are not gone
- * through again, so the walk ends.
+ * happen leads to an action that is allowed there. That a process is lost and the run resumed by
+ * another may happen wherever a record is on its way, a few times a history. States that were
+ * reached before are not gone through again, so the walk ends.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 #include "engine/agent.h"
 
-enum { NODES_MAX = 1 << 17, TOOLS_WALKED = 3 };
+enum { NODES_MAX = 1 << 19, TOOLS_WALKED = 3, RESUMES_MAX = 2 };
 
 /* What goes on outside of the agent, and what it has recorded. */
 struct outside {
@@ -27,12 +28,16 @@ struct outside {
     bool must_end;  /* it failed: the next record is the end */
     bool is_finished;
     uint8_t calls;    /* of the last reply */
-    uint8_t attempts; /* recorded or on their way */
+    uint8_t attempts; /* a bit a tool whose attempt is recorded or on its way, by this process */
+    uint8_t unknown;  /* a bit a tool that another process has attempted; no result is recorded */
     uint8_t running;  /* a bit a tool */
     uint8_t answered; /* a bit a tool whose result has come and is not recorded */
     uint8_t recorded; /* a bit a tool */
     uint8_t models;
-    bool has_run_tools; /* of the last reply */
+    bool has_run_tools; /* of the last reply, in this process */
+    bool has_retried;
+    bool must_end_unknown;
+    uint8_t resumes;
 };
 
 struct node {
@@ -48,9 +53,14 @@ struct walk {
     bool has_effect;
 };
 
+static uint8_t all_calls(const struct outside *o)
+{
+    return (uint8_t)((1u << o->calls) - 1);
+}
+
 static bool all_recorded(const struct outside *o)
 {
-    return o->recorded == (1u << o->calls) - 1;
+    return o->recorded == all_calls(o);
 }
 
 /* The order of design.md: what may be recorded next. */
@@ -70,18 +80,23 @@ static void note_record(struct walk *walk, struct outside *o, struct agent_actio
         o->models++;
         break;
     case RECORD_ATTEMPT:
-        assert_true(walk->has_effect && !o->has_run_tools);
-        assert_true(o->last == RECORD_MODEL || o->last == RECORD_ATTEMPT);
-        assert_true(action.call == o->attempts && o->attempts < o->calls);
-        o->attempts++;
+        assert_true(walk->has_effect && !o->has_run_tools && !o->must_end_unknown);
+        assert_true(o->last == RECORD_MODEL || o->last == RECORD_ATTEMPT || o->has_retried);
+        assert_true(action.call < o->calls);
+        assert_false(o->attempts >> action.call); /* in order, each once */
+        assert_false(o->recorded >> action.call & 1);
+        assert_true(o->unknown == 0 || o->has_retried);
+        o->attempts |= (uint8_t)(1u << action.call);
         break;
     case RECORD_TOOL:
         assert_true(o->answered >> action.call & 1);
+        assert_false(o->recorded >> action.call & 1);
         o->answered &= (uint8_t) ~(1u << action.call);
         o->recorded |= (uint8_t)(1u << action.call);
         break;
     case RECORD_END:
         assert_true(o->last >= RECORD_BEGIN);
+        o->must_end_unknown = false;
         break;
     }
     o->last = (uint8_t)action.record;
@@ -90,12 +105,16 @@ static void note_record(struct walk *walk, struct outside *o, struct agent_actio
 static void note_action(struct walk *walk, struct outside *o, const struct agent *agent,
                         struct agent_action action)
 {
+    bool ends_unknown = o->must_end_unknown;
+    assert_true(!ends_unknown || (action.kind == AGENT_RECORD && action.record == RECORD_END));
     switch (action.kind) {
     case AGENT_WAIT:
         assert_true(o->is_recording || o->is_asked || o->running != 0);
         return;
     case AGENT_RECORD:
         note_record(walk, o, action);
+        if (action.record == RECORD_END)
+            assert_int_equal(agent->outcome == OUTCOME_UNKNOWN, ends_unknown);
         if (action.record == RECORD_END && agent->outcome == OUTCOME_COMPLETED)
             assert_true(o->models > 0 && o->calls == 0 && !o->must_end);
         return;
@@ -107,13 +126,14 @@ static void note_action(struct walk *walk, struct outside *o, const struct agent
         return;
     case AGENT_RUN_TOOLS:
         assert_true(!o->is_recording && !o->must_end && !o->has_run_tools && o->calls > 0);
-        assert_int_equal(o->attempts, walk->has_effect ? o->calls : 0);
+        assert_int_equal(o->attempts | o->recorded, walk->has_effect ? all_calls(o) : o->recorded);
         o->has_run_tools = true;
-        o->running = (uint8_t)((1u << o->calls) - 1);
+        o->running = (uint8_t)(all_calls(o) & ~o->recorded);
+        assert_int_equal(agent->open, o->running);
         return;
     case AGENT_FINISH:
         assert_false(o->is_finished);
-        assert_true(agent->outcome == OUTCOME_JOURNAL || o->last == RECORD_END);
+        assert_true(!outcome_is_recorded(agent->outcome) || o->last == RECORD_END);
         o->is_finished = true;
         walk->finish_count++;
         return;
@@ -136,6 +156,7 @@ static void note_event(struct outside *o, struct agent_event event)
         o->attempts = 0;
         o->recorded = 0;
         o->has_run_tools = false;
+        o->unknown = 0;
         return;
     case AGENT_RESULT:
         o->running &= (uint8_t) ~(1u << event.value);
@@ -146,6 +167,18 @@ static void note_event(struct outside *o, struct agent_event event)
         o->running = 0;
         o->answered = 0;
         o->must_end = o->last != RECORD_END;
+        return;
+    case AGENT_RESUME: /* the record on its way is there; of the tools nothing more is heard */
+        o->is_recording = false;
+        o->unknown = (uint8_t)((o->unknown | o->attempts) & ~o->recorded);
+        o->attempts = 0;
+        o->has_run_tools = false;
+        o->running = 0;
+        o->answered = 0;
+        o->has_retried = event.value == AGENT_RETRY_UNKNOWN;
+        o->must_end_unknown =
+            o->unknown != 0 && o->last != RECORD_END && event.value == AGENT_RETRY_HALT;
+        o->resumes++;
         return;
     }
 }
@@ -182,6 +215,12 @@ static void take(struct walk *walk, const struct node *node, enum agent_event_ki
     struct node next;
     struct agent_event event = {kind, value};
     memcpy(&next, node, sizeof(next)); /* padding too: nodes are compared as bytes */
+    if (kind == AGENT_RESUME) {        /* what replay makes of it: see tests/unit/test_replay.c */
+        next.agent.results = 0;
+        next.agent.is_failing = false;
+        next.agent.outcome = node->outside.last == RECORD_END ? node->agent.outcome : 0;
+        next.outside.must_end = false;
+    }
     note_event(&next.outside, event);
     struct agent_action action = agent_step(&next.agent, event);
     note_action(walk, &next.outside, &next.agent, action);
@@ -198,6 +237,11 @@ static void explore(struct walk *walk, const struct node *node)
     if (o->is_recording) {
         take(walk, node, AGENT_RECORDED, 0);
         take(walk, node, AGENT_FAIL, OUTCOME_JOURNAL);
+        take(walk, node, AGENT_FAIL, OUTCOME_DIVERGED);
+    }
+    if (o->is_recording && o->resumes < RESUMES_MAX) {
+        take(walk, node, AGENT_RESUME, AGENT_RETRY_HALT);
+        take(walk, node, AGENT_RESUME, AGENT_RETRY_UNKNOWN);
     }
     if (o->is_asked)
         for (uint32_t calls = 0; calls <= TOOLS_WALKED; calls++)

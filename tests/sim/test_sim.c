@@ -50,7 +50,8 @@ struct shared {
     uint64_t seed; /* that runs */
     uint64_t seeds_done;
     uint64_t records;
-    uint64_t agains; /* squatters that were told to come again */
+    uint64_t retries; /* of batches */
+    uint64_t agains;  /* squatters that were told to come again */
     uint64_t runs_by_outcome[OUTCOME_COUNT];
     uint64_t runs_abandoned;
     char fault[ERRMSG_BYTES + 32];
@@ -85,6 +86,8 @@ static void draw_faults(struct prng *p, struct sim_world_config *config, uint64_
         faults->stall_ns = prng_below(p, 100 * NS_PER_MS);
     if (one_in(p, 3))
         faults->busy_ns_max = 1 + prng_below(p, NS_PER_MS);
+    if (one_in(p, 6))
+        faults->return_one_in = 2 + prng_below(p, 8);
     if (one_in(p, 8))
         faults->full_after = 1 + prng_below(p, records);
     if (one_in(p, 8))
@@ -236,13 +239,17 @@ static bool check_counts(struct shared *shared, struct sim_world *world)
     for (unsigned i = 0; i < world->lane_count; i++) {
         struct worker *w = &world->lanes[i].worker;
         uint64_t ended = 0;
-        uint64_t acked = journal_writer_totals(w->env.journal).records;
+        struct journal_totals totals = journal_writer_totals(w->env.journal);
+        struct errmsg why = {""};
         for (unsigned j = 0; j < OUTCOME_COUNT; j++) {
             ended += w->runs_by_outcome[j];
             shared->runs_by_outcome[j] += w->runs_by_outcome[j];
         }
-        if (worker_read_back(w) != 0 || w->readback.records != acked)
-            return fault(shared, acked, "the journal has acked more or fewer than it holds");
+        if (worker_read_back(w, &why) != 0 || w->readback.records != totals.records)
+            return fault(shared, totals.records,
+                         "the journal has acked more or fewer than it holds");
+        if (totals.unknown != 0)
+            return fault(shared, totals.unknown, "what has been answered is not known");
         if (atomic_load(&w->progress.runs_ended) != ended ||
             atomic_load(&w->progress.errors) != ended - w->runs_by_outcome[OUTCOME_COMPLETED])
             return fault(shared, ended, "the progress counts otherwise");
@@ -252,7 +259,8 @@ static bool check_counts(struct shared *shared, struct sim_world *world)
             return fault(shared, ended, "there is an error exactly when a run has not completed");
         accounted += ended + w->runs_abandoned;
         shared->runs_abandoned += w->runs_abandoned;
-        shared->records += acked;
+        shared->records += totals.records;
+        shared->retries += totals.retries;
     }
     if (accounted != started || (started < world->config.campaign.runs && !may_be_fewer))
         return fault(shared, accounted, "runs got lost");
@@ -274,9 +282,8 @@ static bool simulate(struct shared *shared, const struct sim_world_config *confi
     if (world == NULL || sim_world_open(world, &with_ledger) != 0)
         abort();
     sim_world_run(world);
-    for (unsigned i = 0; i < world->lane_count; i++)
-        if (sim_log_read(&log, world->lanes[i].worker.env.journal, SIM_SQUATTER_RUN) != 0)
-            abort();
+    if (sim_log_read(&log, world->journal, SIM_SQUATTER_RUN) != 0)
+        abort();
     sim_log_sort(&log);
     *digest = sim_log_digest(&log);
     shared->agains += world->again_count;
@@ -353,10 +360,11 @@ static void every_seed_keeps_the_rules(void **state)
     bool is_good = status == 0 && shared->seeds_done == count;
     print_message("%" PRIu64 " seeds, %" PRIu64 " records; runs: %" PRIu64 " completed, %" PRIu64
                   " timed out, %" PRIu64 " refused by the journal, %" PRIu64 " abandoned; %" PRIu64
-                  " appends came again\n",
+                  " appends came again, %" PRIu64 " batches\n",
                   shared->seeds_done, shared->records, shared->runs_by_outcome[OUTCOME_COMPLETED],
                   shared->runs_by_outcome[OUTCOME_TIMEOUT],
-                  shared->runs_by_outcome[OUTCOME_JOURNAL], shared->runs_abandoned, shared->agains);
+                  shared->runs_by_outcome[OUTCOME_JOURNAL], shared->runs_abandoned, shared->agains,
+                  shared->retries);
     if (!is_good)
         print_error("seed %" PRIu64 ": %s (wait status %d); SIM_SEED=%" PRIu64 " replays it\n",
                     shared->seed, shared->fault[0] != '\0' ? shared->fault : "the process ended",
@@ -366,6 +374,7 @@ static void every_seed_keeps_the_rules(void **state)
         assert_true(shared->runs_by_outcome[OUTCOME_JOURNAL] > 0);
         assert_true(shared->runs_abandoned > 0);
         assert_true(shared->agains > 0);
+        assert_true(shared->retries > 0);
     }
     (void)munmap(shared, sizeof(*shared)); /* ours, and whole */
     assert_true(is_good);

@@ -55,7 +55,7 @@ static void describe(char text[64], const struct agent *a, struct agent_action a
         (void)snprintf(text, 64, "ask %u", a->turns);
         return;
     case AGENT_RUN_TOOLS:
-        (void)snprintf(text, 64, "run %u tools", a->tools);
+        (void)snprintf(text, 64, "run %d tools", __builtin_popcountll(a->open));
         return;
     case AGENT_FINISH:
         (void)snprintf(text, 64, "finish %s", outcome_name(a->outcome));
@@ -82,6 +82,9 @@ struct story {
 #define FAILED AGENT_FAIL, OUTCOME_FAILED
 #define TIMEOUT AGENT_FAIL, OUTCOME_TIMEOUT
 #define REFUSED AGENT_FAIL, OUTCOME_JOURNAL
+#define DIVERGED AGENT_FAIL, OUTCOME_DIVERGED
+#define HALT AGENT_RESUME, AGENT_RETRY_HALT
+#define RETRY AGENT_RESUME, AGENT_RETRY_UNKNOWN
 
 static const struct story stories[] = {
     {"the default run: six records",
@@ -282,6 +285,122 @@ static const struct story stories[] = {
      2,
      true,
      {{START, "record begin 0"}, {FAILED, "wait"}, {REFUSED, "finish journal"}}},
+    {"diverged: nothing more is recorded",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 1, "record model 0"},
+      {DIVERGED, "finish diverged"}}},
+    {"diverged at its first record", 2, true, {{DIVERGED, "finish diverged"}}},
+    {"resumed behind begin: the model is asked",
+     2,
+     true,
+     {{START, "record begin 0"}, {HALT, "ask 1"}}},
+    {"resumed behind a reply: no call was attempted",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 2, "record model 0"},
+      {HALT, "record attempt 0"},
+      {ACK, "record attempt 1"},
+      {ACK, "run 2 tools"}}},
+    {"resumed behind the final reply",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 0, "record model 0"},
+      {HALT, "record end completed"},
+      {HALT, "finish completed"}}},
+    {"resumed behind an attempt: what became of it is unknown",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 2, "record model 0"},
+      {ACK, "record attempt 0"},
+      {HALT, "record end unknown"},
+      {ACK, "finish unknown"}}},
+    {"resumed behind a result, while another call has none",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 2, "record model 0"},
+      {ACK, "record attempt 0"},
+      {ACK, "record attempt 1"},
+      {ACK, "run 2 tools"},
+      {AGENT_RESULT, 1, "record tool 1"},
+      {HALT, "record end unknown"},
+      {ACK, "finish unknown"}}},
+    {"resumed behind the last result of a turn",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 1, "record model 0"},
+      {ACK, "record attempt 0"},
+      {ACK, "run 1 tools"},
+      {AGENT_RESULT, 0, "record tool 0"},
+      {HALT, "ask 2"}}},
+    {"attempted anew: the calls without a result, from the first, as often as it takes",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 3, "record model 0"},
+      {ACK, "record attempt 0"},
+      {RETRY, "record attempt 0"},
+      {ACK, "record attempt 1"},
+      {ACK, "record attempt 2"},
+      {ACK, "run 3 tools"},
+      {AGENT_RESULT, 1, "record tool 1"},
+      {RETRY, "record attempt 0"},
+      {ACK, "record attempt 2"},
+      {RETRY, "record attempt 0"},
+      {ACK, "record attempt 2"},
+      {ACK, "run 2 tools"},
+      {AGENT_RESULT, 2, "record tool 2"},
+      {AGENT_RESULT, 0, "wait"},
+      {ACK, "record tool 0"},
+      {ACK, "ask 2"}}},
+    {"the call of the highest number is attempted anew",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 1, "record model 0"},
+      {ACK, "record attempt 0"},
+      {RETRY, "record attempt 0"},
+      {ACK, "run 1 tools"}}},
+    {"read-only tools without a result just run again",
+     2,
+     false,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 3, "record model 0"},
+      {ACK, "run 3 tools"},
+      {AGENT_RESULT, 1, "record tool 1"},
+      {HALT, "run 2 tools"},
+      {AGENT_RESULT, 0, "record tool 0"},
+      {ACK, "wait"},
+      {AGENT_RESULT, 2, "record tool 2"},
+      {ACK, "ask 2"}}},
+    {"resumed where a tool had failed: it has, whatever became of the others",
+     2,
+     true,
+     {{START, "record begin 0"},
+      {ACK, "ask 1"},
+      {AGENT_REPLIED, 2, "record model 0"},
+      {ACK, "record attempt 0"},
+      {ACK, "record attempt 1"},
+      {ACK, "run 2 tools"},
+      {AGENT_RESULT, 1, "record tool 1"},
+      {FAILED, "wait"},
+      {RETRY, "record end failed"},
+      {ACK, "finish failed"}}},
 };
 
 static void every_story_goes_as_told(void **state)
@@ -322,6 +441,18 @@ static const struct mistake mistakes[] = {
     {"a result of no call",
      {{START, ""}, {ACK, ""}, {AGENT_REPLIED, 1, ""}, {ACK, ""}, {ACK, ""}, {AGENT_RESULT, 1, ""}}},
     {"a failure that is none", {{START, ""}, {AGENT_FAIL, OUTCOME_COMPLETED, ""}}},
+    {"a failure that only a resumed run knows of",
+     {{START, ""}, {AGENT_FAIL, OUTCOME_UNKNOWN, ""}}},
+    {"resumed before it began", {{HALT, ""}}},
+    {"resumed while it runs", {{START, ""}, {ACK, ""}, {HALT, ""}}},
+    {"a second result of a call",
+     {{START, ""},
+      {ACK, ""},
+      {AGENT_REPLIED, 1, ""},
+      {ACK, ""},
+      {ACK, ""},
+      {AGENT_RESULT, 0, ""},
+      {AGENT_RESULT, 0, ""}}},
     {"failed after it was over", {{START, ""}, {REFUSED, ""}, {FAILED, ""}}},
 };
 
@@ -347,10 +478,26 @@ static void every_mistake_of_the_caller_asserts(void **state)
     }
 }
 
+/* At the bound it ends as if it had not been told to try again. */
+static void calls_are_attempted_so_often_and_no_more(void **state)
+{
+    (void)state;
+    struct agent agent;
+    const struct agent_event events[] = {{START}, {ACK}, {AGENT_REPLIED, 1}, {ACK}};
+    agent_init(&agent, 2, true);
+    for (size_t i = 0; i < COUNT_OF(events); i++)
+        (void)agent_step(&agent, events[i]);
+    for (unsigned pass = 2; pass <= AGENT_PASSES_MAX; pass++)
+        assert_int_equal(agent_step(&agent, (struct agent_event){RETRY}).record, RECORD_ATTEMPT);
+    assert_int_equal(agent_step(&agent, (struct agent_event){RETRY}).record, RECORD_END);
+    assert_int_equal(agent.outcome, OUTCOME_UNKNOWN);
+}
+
 static void every_outcome_has_a_name(void **state)
 {
     (void)state;
-    static const char *const names[OUTCOME_COUNT] = {"completed", "failed", "timeout", "journal"};
+    static const char *const names[OUTCOME_COUNT] = {"completed", "failed",  "timeout",
+                                                     "journal",   "unknown", "diverged"};
     for (unsigned i = 0; i < OUTCOME_COUNT; i++)
         assert_string_equal(outcome_name((enum outcome)i), names[i]); /* they are on disks */
 }
@@ -360,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_story_goes_as_told),
         cmocka_unit_test(every_mistake_of_the_caller_asserts),
+        cmocka_unit_test(calls_are_attempted_so_often_and_no_more),
         cmocka_unit_test(every_outcome_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 #include "engine/campaign.h"
 #include "engine/loop.h"
 #include "engine/memory_plan.h"
+#include "engine/recovery.h"
 #include "tests/lib/parsed_dist.h"
 #include "tests/lib/scratch.h"
 
@@ -67,15 +68,20 @@ static void drive_start(struct drive *drive, const struct campaign_config *confi
 
 /* Waits until `is_true`, looking once a millisecond and whenever the campaign wakes us; for how
  * long is left to the limit that scripts/run_tests.sh sets. */
-static void drive_until(struct drive *drive, bool (*is_true)(const struct campaign *campaign))
+static void drive_until(struct drive *drive, bool (*is_true)(struct campaign *campaign))
 {
     while (!is_true(drive->campaign))
         assert_int_equal(loop_poll(&drive->waiter, clock_monotonic_ns() + NS_PER_MS, 1), 0);
 }
 
+static bool is_done(struct campaign *campaign)
+{
+    return campaign_is_done(campaign);
+}
+
 static void drive_finish(struct drive *drive)
 {
-    drive_until(drive, campaign_is_done);
+    drive_until(drive, is_done);
     drive->error = campaign_finish(drive->campaign, &drive->result, &drive->why);
 }
 
@@ -255,12 +261,12 @@ static void every_thread_writes_whole_lines_to_the_ledger(void **state)
 
 /* --- midway --- */
 
-static bool has_ended_a_hundred(const struct campaign *campaign)
+static bool has_ended_a_hundred(struct campaign *campaign)
 {
     return campaign_progress(campaign).runs_ended >= 100;
 }
 
-static bool has_started_all_slots(const struct campaign *campaign)
+static bool has_started_all_slots(struct campaign *campaign)
 {
     return campaign_progress(campaign).runs_started >= 64;
 }
@@ -419,6 +425,79 @@ static void the_estimate_grows_with_what_is_asked_for(void **state)
                      UINT64_MAX); /* it cannot be counted */
 }
 
+/* A writer needs a connection of its own. */
+static void there_are_no_more_workers_than_connections(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *uri;
+        uint32_t connections;
+        uint32_t workers;
+    } cases[] = {
+        {"postgres://bench@localhost/bench", 3, 3},
+        {"postgres://bench@localhost/bench", 1, 1},
+        {"postgresql://bench@localhost/bench", 0, 4},
+        {"postgres://bench@localhost/bench", 200, 8},
+        {"sqlite:bench.db", 0, 8},
+        {"memory", 0, 8},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct campaign_config config = config_of(1000, 100, 8);
+        config.journal_uri = cases[i].uri;
+        config.connections = cases[i].connections;
+        assert_int_equal(memory_plan_workers(&config), cases[i].workers);
+        config.concurrency = 1;
+        assert_int_equal(memory_plan_workers(&config), 1);
+    }
+}
+
+/* The blocks of runs that are read, of which the last is taken whole, while they grow. */
+static void the_estimate_counts_what_a_resume_reads(void **state)
+{
+    (void)state;
+    struct campaign_config config = config_of(1000, 100, 2);
+    config.journal_uri = "sqlite:bench.db";
+    uint64_t before = memory_plan_make(&config).fixed;
+    config.mode = JOURNAL_RESUME;
+    uint64_t small = memory_plan_make(&config).fixed - before;
+    assert_in_range(small, 2 * 2 * (uint64_t)RECOVERY_BLOCK_RUNS * 500,
+                    2 * 2 * (uint64_t)RECOVERY_BLOCK_RUNS * 2000);
+    config.history = HISTORY_SNAPSHOT;
+    config.turns = 50;
+    config.reply_bytes = parsed_dist("100KB", DIST_BYTES); /* 127 MB a run */
+    config.mode = JOURNAL_NEW;
+    before = memory_plan_make(&config).fixed;
+    config.mode = JOURNAL_RESUME;
+    uint64_t large = memory_plan_make(&config).fixed - before;
+    assert_in_range(large, 2 * (2 * (uint64_t)RECOVERY_BLOCK_BYTES + 9 * UINT64_C(127000000) / 4),
+                    2 * (2 * (uint64_t)RECOVERY_BLOCK_BYTES + 9 * UINT64_C(150000000) / 4));
+}
+
+/* Records that are kept elsewhere take no memory here, but for those on their way. */
+static void the_estimate_knows_which_journal_keeps_records(void **state)
+{
+    (void)state;
+    struct campaign_config config = config_of(UINT64_C(1000000000000), 100, 2);
+    config.history = HISTORY_SNAPSHOT;
+    struct memory_plan in_memory = memory_plan_make(&config);
+    config.journal_uri = "sqlite:bench.db";
+    struct memory_plan elsewhere = memory_plan_make(&config);
+    assert_true(in_memory.records > UINT64_C(1000000000000) * 900);
+    assert_int_equal(elsewhere.records, 0);
+    assert_int_equal(memory_plan_recorded_bytes(&config), in_memory.records);
+    assert_int_equal(elsewhere.histories, in_memory.histories);
+    assert_true(elsewhere.fixed > in_memory.fixed);
+    config.memory_bytes_max = memory_plan_total(&elsewhere);
+    assert_true(memory_plan_pools_max(&config) >= elsewhere.histories);
+
+    /* Each run may have a record on its way, as far as a writer takes them. */
+    config = config_of(UINT64_C(1000000000000), 1000000, 2);
+    in_memory = memory_plan_make(&config);
+    config.journal_uri = "sqlite:bench.db";
+    elsewhere = memory_plan_make(&config);
+    assert_true(elsewhere.fixed >= in_memory.fixed + 2 * (uint64_t)JOURNAL_WRITER_BYTES_MAX);
+}
+
 /* A sanitizer's figure holds what it keeps to find mistakes. */
 static bool is_heap_exact(void)
 {
@@ -434,14 +513,36 @@ static void memory_is_as_estimated_and_bounded(void **state)
         uint32_t concurrency;
         uint32_t turns;
         uint32_t tools;
-    } cases[] = {{20000, 5000, 2, 1}, {2000, 2000, 20, 4}, {100, 100, 100, 16}, {50000, 10, 2, 1}};
+        const char *prompt_bytes; /* NULL: not given */
+        const char *reply_bytes;
+        enum history_mode history;
+    } cases[] = {
+        {20000, 5000, 2, 1, NULL, NULL, HISTORY_DELTA},
+        {2000, 2000, 20, 4, NULL, NULL, HISTORY_DELTA},
+        {100, 100, 100, 16, NULL, NULL, HISTORY_DELTA},
+        {50000, 10, 2, 1, NULL, NULL, HISTORY_DELTA},
+        {100, 100, 20, 1, NULL, NULL, HISTORY_SNAPSHOT},
+        {4000, 500, 2, 1, "4KB", "2KB", HISTORY_DELTA},
+        {20, 20, 100, 1, "100KB", "7KB", HISTORY_DELTA},
+        {3, 3, 100, 1, "0", "4KB", HISTORY_SNAPSHOT},
+        {2000, 200, 3, 1, "lognormal:p50=2KB,p99=50KB", "exp:4KB", HISTORY_DELTA},
+        {200, 50, 10, 2, "uniform:0B,40KB", "normal:4KB,2KB", HISTORY_SNAPSHOT},
+        {5, 5, 2, 1, "3MB", "2MB", HISTORY_DELTA},
+    };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct drive drive;
         struct campaign_config config = config_of(cases[i].runs, cases[i].concurrency, 2);
         config.turns = cases[i].turns;
         config.tools = cases[i].tools;
+        uint64_t fixed = memory_plan_make(&config).fixed;
+        if (cases[i].prompt_bytes != NULL)
+            config.prompt_bytes = parsed_dist(cases[i].prompt_bytes, DIST_BYTES);
+        if (cases[i].reply_bytes != NULL)
+            config.reply_bytes = parsed_dist(cases[i].reply_bytes, DIST_BYTES);
+        config.history = cases[i].history;
         struct memory_plan plan = memory_plan_make(&config);
-        uint64_t planned = plan.records + plan.histories;
+        /* With what large texts need besides. */
+        uint64_t planned = plan.records + plan.histories + plan.fixed - fixed;
         config.memory_bytes_max = campaign_memory_estimate_bytes(&config);
         drive_start(&drive, &config);
         drive_finish(&drive);
@@ -451,7 +552,8 @@ static void memory_is_as_estimated_and_bounded(void **state)
         assert_true(drive.result.heap_delta_bytes > 0);
         /* Chunks that are begun are in the plan's fixed part. */
         if (is_heap_exact())
-            assert_in_range(drive.result.heap_delta_bytes, planned / 3, planned + (16 << 20));
+            assert_in_range(drive.result.heap_delta_bytes, (plan.records + plan.histories) / 3,
+                            planned + (16 << 20));
         drive_close(&drive);
     }
 }
@@ -490,6 +592,9 @@ int main(void)
         cmocka_unit_test(memory_is_as_estimated_and_bounded),
         cmocka_unit_test(the_bound_holds_for_journal_and_payloads_together),
         cmocka_unit_test(the_estimate_grows_with_what_is_asked_for),
+        cmocka_unit_test(there_are_no_more_workers_than_connections),
+        cmocka_unit_test(the_estimate_counts_what_a_resume_reads),
+        cmocka_unit_test(the_estimate_knows_which_journal_keeps_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

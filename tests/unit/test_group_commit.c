@@ -1,5 +1,5 @@
 /* Group commit above a store that settles when the test says so: order, bounds, fairness,
- * callbacks. */
+ * callbacks, results. Lanes, depth and retries are test_group_commit_lanes.c's. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,136 +15,21 @@
 #include "engine/base/prng.h"
 #include "engine/loop.h"
 #include "journal/backend.h"
+#include "journal/batch.h"
+#include "tests/lib/manual_journal.h"
 
 enum { RECORDS_MAX = JOURNAL_BATCH_RECORDS_MAX, LARGE_BYTES = JOURNAL_PAYLOAD_BYTES_MAX };
 
-/* The store. */
-
-struct manual {
-    struct journal *journal;
-    struct journal_writer *writer;
-    struct journal_batch *in_flight;
-    unsigned commits;
-};
-
-static int manual_open(struct journal *journal, const struct journal_config *config,
-                       struct errmsg *why)
-{
-    (void)journal;
-    (void)config;
-    (void)why;
-    return 0;
-}
-
-static void manual_close(struct journal *journal)
-{
-    (void)journal;
-}
-
-static int manual_writer_open(struct journal_writer *writer, struct errmsg *why)
-{
-    (void)why;
-    writer->impl = NULL;
-    return 0;
-}
-
-static void manual_writer_close(struct journal_writer *writer)
-{
-    (void)writer;
-}
-
-static void manual_commit(struct journal_writer *writer, struct journal_batch *batch)
-{
-    struct manual *manual = writer->impl;
-    assert_null(manual->in_flight);
-    assert_true(batch->count > 0);
-    manual->in_flight = batch;
-    manual->commits++;
-}
-
-static const struct journal_ops manual_ops = {
-    .name = "manual",
-    .levels = {DURABILITY_POWER, DURABILITY_NONE},
-    .open = manual_open,
-    .close = manual_close,
-    .writer_open = manual_writer_open,
-    .writer_close = manual_writer_close,
-    .commit = manual_commit,
-};
-
-/* Time stands still: a writer asks its loop for nothing else. */
-static struct loop still = {.is_virtual = true};
-
 static void setup(struct manual *manual)
 {
-    struct errmsg why;
-    *manual = (struct manual){0};
-    assert_int_equal(journal_open_ops(&manual->journal, &manual_ops,
-                                      &(struct journal_config){.uri = "manual", .writers = 1},
-                                      &why),
-                     0);
+    assert_true(manual_open(manual, 1, 1, 0));
     assert_int_equal(journal_durability(manual->journal), DURABILITY_POWER);
-    assert_int_equal(journal_writer_open(manual->journal, 0, &still, &manual->writer, &why), 0);
-    manual->writer->impl = manual;
-}
-
-static void settle(struct manual *manual, int result)
-{
-    struct journal_batch *batch = manual->in_flight;
-    assert(batch != NULL);
-    for (uint32_t i = 0; i < batch->count; i++)
-        batch->entries[i].result = (int16_t)result;
-    manual->in_flight = NULL;
-    journal_commit_done(manual->writer);
-}
-
-/* Settles and delivers until nothing is outstanding. */
-static void drain(struct manual *manual)
-{
-    while (journal_is_busy(manual->writer)) {
-        journal_flush(manual->writer);
-        if (manual->in_flight != NULL)
-            settle(manual, JOURNAL_ACKED);
-        assert_true(journal_deliver(manual->writer) > 0);
-    }
-    assert_int_equal(journal_deliver(manual->writer), 0);
 }
 
 static void teardown(struct manual *manual)
 {
-    drain(manual);
-    journal_writer_close(manual->writer);
-    journal_close(manual->journal);
-}
-
-/* Appends that keep what they are told. */
-
-enum { UNANSWERED = 1 };
-
-struct note {
-    struct journal_append append;
-    int result;
-    unsigned fired;
-    unsigned order; /* of its callback among all */
-};
-
-static unsigned note_order;
-
-static void on_note(struct journal_append *append, int result)
-{
-    struct note *note = container_of(append, struct note, append);
-    note->result = result;
-    note->fired++;
-    note->order = ++note_order;
-}
-
-static void note_append(struct manual *manual, struct note *note, const void *payload, size_t bytes)
-{
-    note->append.done = on_note;
-    note->append.digest = 5;
-    note->result = UNANSWERED;
-    journal_append(manual->writer, &note->append, RECORD_MODEL, payload, bytes);
-    assert_int_equal(note->result, UNANSWERED);
+    assert_true(manual_drain(manual));
+    manual_close(manual);
 }
 
 static void what_arrives_meanwhile_leaves_as_one(void **state)
@@ -163,25 +48,23 @@ static void what_arrives_meanwhile_leaves_as_one(void **state)
     assert_int_equal(manual.commits, 0);
     assert_true(journal_is_busy(manual.writer));
     journal_flush(manual.writer);
-    assert_int_equal(manual.in_flight->count, 3);
-    assert_memory_equal(manual.in_flight->bytes + manual.in_flight->entries[2].offset, "payload",
-                        7);
-    assert_int_equal(manual.in_flight->entries[2].digest, digest_chain(5, "payload", 7));
+    assert_int_equal(manual.held[0]->count, 3);
+    assert_memory_equal(manual.held[0]->bytes + manual.held[0]->entries[2].offset, "payload", 7);
+    assert_int_equal(manual.held[0]->entries[2].digest, digest_chain(5, "payload", 7));
     assert_int_equal(notes[2].append.digest, digest_chain(5, "payload", 7));
-    assert_int_equal(manual.in_flight->entries[2].result, -EIO);
+    assert_int_equal(manual.held[0]->entries[2].result, JOURNAL_UNSET);
 
     for (unsigned i = 3; i < 10; i++)
         note_append(&manual, &notes[i], "other", 5);
     journal_flush(manual.writer); /* one is in flight */
     assert_int_equal(journal_deliver(manual.writer), 0);
-    settle(&manual, JOURNAL_ACKED);
+    manual_settle(&manual, 0, JOURNAL_ACKED);
     assert_int_equal(notes[0].fired, 0);
-    journal_flush(manual.writer); /* not yet delivered */
-    assert_int_equal(manual.commits, 1);
+    journal_flush(manual.writer); /* what is settled is out of the way, though not delivered */
+    assert_int_equal(manual.commits, 2);
+    assert_int_equal(manual.held[0]->count, 7);
     assert_int_equal(journal_deliver(manual.writer), 3);
-    journal_flush(manual.writer);
-    assert_int_equal(manual.in_flight->count, 7);
-    settle(&manual, JOURNAL_CONFLICT);
+    manual_settle(&manual, 0, JOURNAL_CONFLICT);
     assert_int_equal(journal_deliver(manual.writer), 7);
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(notes[i].fired, 1);
@@ -191,7 +74,10 @@ static void what_arrives_meanwhile_leaves_as_one(void **state)
     struct journal_totals totals = journal_writer_totals(manual.writer);
     assert_int_equal(totals.records, 3);
     assert_int_equal(totals.bytes, 21);
-    assert_int_equal(totals.commits, 2);
+    assert_int_equal(totals.refused, 7);
+    assert_int_equal(totals.unknown, 0);
+    assert_int_equal(totals.batches, 2);
+    assert_int_equal(totals.retries, 0);
     assert_false(journal_is_busy(manual.writer));
     teardown(&manual);
 }
@@ -204,12 +90,91 @@ static void a_result_that_is_not_set_is_no_ack(void **state)
     setup(&manual);
     note_append(&manual, &note, "", 0);
     journal_flush(manual.writer);
-    manual.in_flight = NULL;
-    journal_commit_done(manual.writer);
+    struct journal_batch *batch = manual.held[0];
+    manual.held_count = 0;
+    journal_batch_done(manual.writer, batch, 1);
     assert_int_equal(journal_deliver(manual.writer), 1);
     assert_int_equal(note.result, -EIO);
     assert_int_equal(journal_writer_totals(manual.writer).records, 0);
     teardown(&manual);
+}
+
+/* What follows a refused record in its run goes with it; other runs do not. */
+static void what_follows_a_refused_record_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int refusal;
+        int follower;
+    } cases[] = {
+        {JOURNAL_CONFLICT, JOURNAL_GAP},
+        {JOURNAL_GAP, JOURNAL_GAP},
+        {JOURNAL_FULL, JOURNAL_FULL},
+        {-ENOMEM, -ENOMEM},
+    };
+    struct manual manual;
+    setup(&manual);
+    for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        struct note notes[8] = {0};
+        for (unsigned i = 0; i < 8; i++) {
+            notes[i].append.run = i % 2;
+            notes[i].append.seq = i / 2;
+            note_append(&manual, &notes[i], "x", 1);
+        }
+        journal_flush(manual.writer);
+        manual.held[0]->entries[6].result = JOURNAL_ACKED; /* it was there before */
+        journal_batch_refuse(manual.held[0], 2, cases[c].refusal);
+        journal_batch_fail(manual.held[0], JOURNAL_STOPPED); /* only what has no result yet */
+        manual_settle(&manual, 0, JOURNAL_ACKED);
+        assert_int_equal(journal_deliver(manual.writer), 8);
+        assert_int_equal(notes[0].result, JOURNAL_STOPPED);
+        assert_int_equal(notes[2].result, cases[c].refusal);
+        assert_int_equal(notes[4].result, cases[c].follower);
+        assert_int_equal(notes[6].result, JOURNAL_ACKED);
+        for (unsigned i = 1; i < 8; i += 2)
+            assert_int_equal(notes[i].result, JOURNAL_STOPPED);
+    }
+    struct journal_totals totals = journal_writer_totals(manual.writer);
+    assert_int_equal(totals.records, 4);
+    assert_int_equal(totals.refused, 4 * 7);
+    teardown(&manual);
+}
+
+static uint32_t capacity_of(const struct manual *manual)
+{
+    return container_of(manual->held[0], struct batch, batch)->bytes_capacity;
+}
+
+/* What a batch has once needed for large payloads is not kept for ever. */
+static void memory_of_a_large_batch_is_given_back(void **state)
+{
+    (void)state;
+    enum { KEPT_BYTES_MAX = 2 << 20 };
+    static const struct {
+        size_t bytes;
+        bool is_kept;
+    } cases[] = {{100, true}, {1 << 20, true}, {KEPT_BYTES_MAX, true}, {LARGE_BYTES, false}};
+    struct manual manual;
+    char *payload = calloc(1, LARGE_BYTES);
+    assert_non_null(payload);
+    setup(&manual);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct note note = {0};
+        note_append(&manual, &note, payload, cases[i].bytes);
+        journal_flush(manual.writer);
+        uint32_t capacity = capacity_of(&manual);
+        assert_true(capacity >= cases[i].bytes);
+        assert_true(manual_drain(&manual));
+        note_append(&manual, &note, "x", 1);
+        journal_flush(manual.writer);
+        if (cases[i].is_kept)
+            assert_int_equal(capacity_of(&manual), capacity);
+        else
+            assert_true(capacity_of(&manual) <= KEPT_BYTES_MAX);
+        assert_true(manual_drain(&manual));
+    }
+    teardown(&manual);
+    free(payload);
 }
 
 static void what_is_too_large_is_told_later(void **state)
@@ -259,8 +224,8 @@ static void callbacks_may_append(void **state)
         on_chain(&note.append, 0);
         for (unsigned round = 0; round < 3; round++) {
             journal_flush(manual.writer);
-            if (manual.in_flight != NULL)
-                settle(&manual, JOURNAL_ACKED);
+            if (manual.held_count > 0)
+                manual_settle(&manual, 0, JOURNAL_ACKED);
             assert_int_equal(journal_deliver(manual.writer), 1);
         }
         assert_false(journal_is_busy(manual.writer));
@@ -281,12 +246,13 @@ static void a_full_batch_leaves_by_itself_and_the_third_waits(void **state)
         note_append(&manual, &notes[i], "abc", 3);
         assert_int_equal(manual.commits, i < RECORDS_MAX ? 0 : 1);
     }
-    assert_int_equal(manual.in_flight->count, RECORDS_MAX);
+    assert_int_equal(manual.held[0]->count, RECORDS_MAX);
     assert_int_equal(journal_deliver(manual.writer), 0);
-    settle(&manual, JOURNAL_ACKED);
-    /* The settled ones, then the waiting ones: room came since the second batch could leave. */
-    assert_int_equal(journal_deliver(manual.writer), RECORDS_MAX + 10);
+    manual_settle(&manual, 0, JOURNAL_ACKED);
+    journal_flush(manual.writer);
     assert_int_equal(manual.commits, 2);
+    /* The settled ones, then the waiting ones, for whom there is room now. */
+    assert_int_equal(journal_deliver(manual.writer), RECORDS_MAX + 10);
     for (unsigned i = 0; i < COUNT; i++) {
         bool is_second = i >= RECORDS_MAX && i < 2 * RECORDS_MAX;
         assert_int_equal(notes[i].fired, is_second ? 0 : 1);
@@ -297,7 +263,7 @@ static void a_full_batch_leaves_by_itself_and_the_third_waits(void **state)
         }
     }
     assert_int_equal(journal_deliver(manual.writer), 0); /* told once */
-    drain(&manual);
+    assert_true(manual_drain(&manual));
     assert_int_equal(journal_writer_totals(manual.writer).records, 2 * RECORDS_MAX);
     teardown(&manual);
     free(notes);
@@ -309,8 +275,8 @@ static void fill(struct manual *manual, struct note notes[4], const char *payloa
 {
     for (unsigned i = 0; i < 4; i++)
         note_append(manual, &notes[i], payload, LARGE_BYTES - hole / 2);
-    assert_int_equal(manual->in_flight->count, 2);
-    assert_int_equal(manual->in_flight->bytes_used, JOURNAL_BATCH_BYTES_MAX - hole);
+    assert_int_equal(manual->held[0]->count, 2);
+    assert_int_equal(manual->held[0]->bytes_used, JOURNAL_BATCH_BYTES_MAX - hole);
 }
 
 static void small_ones_do_not_overtake_a_large_one(void **state)
@@ -318,37 +284,72 @@ static void small_ones_do_not_overtake_a_large_one(void **state)
     (void)state;
     struct manual manual;
     struct note full[4] = {0};
-    struct note large = {0};
+    struct note large[2] = {0};
     struct note small = {0};
     struct note late = {0};
     char *payload = calloc(1, LARGE_BYTES);
     assert_non_null(payload);
     setup(&manual);
     fill(&manual, full, payload, 20);
-    note_append(&manual, &large, payload, LARGE_BYTES);
+    for (unsigned i = 0; i < 2; i++)
+        note_append(&manual, &large[i], payload, LARGE_BYTES);
     note_append(&manual, &small, payload, 1); /* fits into the hole, and must not take it */
-    assert_int_equal(manual.in_flight->count, 2);
-    settle(&manual, JOURNAL_ACKED);
-    assert_int_equal(journal_deliver(manual.writer), 4);
-    assert_int_equal(large.result, JOURNAL_AGAIN);
+    assert_int_equal(manual.held[0]->count, 2);
+    manual_settle(&manual, 0, JOURNAL_ACKED);
+    assert_int_equal(journal_deliver(manual.writer), 5);
+    assert_int_equal(large[0].result, JOURNAL_AGAIN);
+    assert_int_equal(large[1].result, JOURNAL_AGAIN);
     assert_int_equal(small.result, JOURNAL_AGAIN);
-    assert_true(large.order < small.order);
+    assert_true(large[1].order < small.order);
 
     /* The room is theirs until the next delivery, however late in the turn they come. */
     char *rest = calloc(1, LARGE_BYTES);
     assert_non_null(rest);
     note_append(&manual, &late, rest, LARGE_BYTES);
     note_append(&manual, &small, payload, 1);
-    note_append(&manual, &large, payload, LARGE_BYTES);
-    settle(&manual, JOURNAL_ACKED);
-    assert_int_equal(journal_deliver(manual.writer), 3);
+    for (unsigned i = 0; i < 2; i++)
+        note_append(&manual, &large[i], payload, LARGE_BYTES);
+    manual_settle(&manual, 0, JOURNAL_ACKED);
+    assert_int_equal(journal_deliver(manual.writer), 4);
     assert_int_equal(late.result, JOURNAL_AGAIN);
-    assert_int_equal(large.result, UNANSWERED);
-    drain(&manual);
-    assert_int_equal(large.result, JOURNAL_ACKED);
+    assert_int_equal(large[1].result, NOTE_UNANSWERED);
+    assert_true(manual_drain(&manual));
+    assert_int_equal(large[1].result, JOURNAL_ACKED);
     assert_int_equal(small.result, JOURNAL_ACKED);
     teardown(&manual);
     free(rest);
+    free(payload);
+}
+
+static void who_comes_late_takes_nobodys_room(void **state)
+{
+    (void)state;
+    struct manual manual;
+    struct note full[4] = {0};
+    struct note notes[3] = {0};
+    char *payload = calloc(1, LARGE_BYTES);
+    assert_non_null(payload);
+    setup(&manual);
+    fill(&manual, full, payload, 0);
+    for (unsigned i = 0; i < 3; i++)
+        note_append(&manual, &notes[i], payload, LARGE_BYTES);
+    manual_settle(&manual, 0, JOURNAL_ACKED);
+    assert_int_equal(journal_deliver(manual.writer), 4); /* there is room for two of the three */
+    assert_int_equal(notes[1].result, JOURNAL_AGAIN);
+    assert_int_equal(notes[2].result, NOTE_UNANSWERED);
+    note_append(&manual, &notes[1], payload, LARGE_BYTES);
+    assert_int_equal(journal_deliver(manual.writer), 1); /* the first did not come */
+    assert_int_equal(notes[2].result, JOURNAL_AGAIN);
+    note_append(&manual, &notes[0], payload, LARGE_BYTES);
+    note_append(&manual, &notes[2], payload, LARGE_BYTES);
+    for (unsigned i = 0; i < 2; i++) {
+        journal_flush(manual.writer);
+        manual_settle(&manual, 0, JOURNAL_ACKED);
+    }
+    (void)journal_deliver(manual.writer);
+    assert_int_equal(notes[0].result, JOURNAL_AGAIN);
+    assert_int_equal(notes[2].result, JOURNAL_ACKED);
+    teardown(&manual);
     free(payload);
 }
 
@@ -365,9 +366,10 @@ static void who_never_comes_again_blocks_nobody(void **state)
     fill(&manual, full, payload, 0);
     for (unsigned i = 0; i < 2; i++)
         note_append(&manual, &gone[i], payload, LARGE_BYTES);
-    settle(&manual, JOURNAL_ACKED);
+    manual_settle(&manual, 0, JOURNAL_ACKED);
     assert_int_equal(journal_deliver(manual.writer), 4);
-    settle(&manual, JOURNAL_ACKED);
+    journal_flush(manual.writer);
+    manual_settle(&manual, 0, JOURNAL_ACKED);
     assert_int_equal(gone[1].result, JOURNAL_AGAIN);
     note_append(&manual, &late[0], payload, 1); /* all room is kept for the two */
     assert_int_equal(journal_deliver(manual.writer), 3);
@@ -375,8 +377,8 @@ static void who_never_comes_again_blocks_nobody(void **state)
     note_append(&manual, &late[0], payload, 1);
     note_append(&manual, &late[1], payload, LARGE_BYTES);
     journal_flush(manual.writer);
-    assert_int_equal(manual.in_flight->count, 2);
-    drain(&manual);
+    assert_int_equal(manual.held[0]->count, 2);
+    assert_true(manual_drain(&manual));
     assert_int_equal(late[0].result, JOURNAL_ACKED);
     assert_int_equal(late[1].result, JOURNAL_ACKED);
     teardown(&manual);
@@ -436,8 +438,8 @@ static void all_get_through(void **state)
             journal_append(manual.writer, &actor->append, RECORD_MODEL, payload, actor->bytes);
         }
         journal_flush(manual.writer);
-        if (manual.in_flight != NULL && prng_below(&actor_prng, 3) > 0)
-            settle(&manual, JOURNAL_ACKED);
+        if (manual.held_count > 0 && prng_below(&actor_prng, 3) > 0)
+            manual_settle(&manual, 0, JOURNAL_ACKED);
         (void)journal_deliver(manual.writer);
     }
     assert_int_equal(left, 0);
@@ -451,10 +453,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_arrives_meanwhile_leaves_as_one),
         cmocka_unit_test(a_result_that_is_not_set_is_no_ack),
+        cmocka_unit_test(what_follows_a_refused_record_is_refused),
+        cmocka_unit_test(memory_of_a_large_batch_is_given_back),
         cmocka_unit_test(what_is_too_large_is_told_later),
         cmocka_unit_test(callbacks_may_append),
         cmocka_unit_test(a_full_batch_leaves_by_itself_and_the_third_waits),
         cmocka_unit_test(small_ones_do_not_overtake_a_large_one),
+        cmocka_unit_test(who_comes_late_takes_nobodys_room),
         cmocka_unit_test(who_never_comes_again_blocks_nobody),
         cmocka_unit_test(all_get_through),
     };

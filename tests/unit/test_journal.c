@@ -1,4 +1,4 @@
-/* The stores against the contract, the suite against broken stores, and what a URI may be. */
+/* The stores against the contract, and what a URI may be. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,74 +10,147 @@
 #include <cmocka.h>
 
 #include "journal/backend.h"
-#include "tests/lib/broken_journals.h"
-#include "tests/lib/conformance.h"
-#include "tests/lib/slow_journal.h"
+#include "tests/lib/conformance_assert.h"
+#include "tests/lib/pg_fixture.h"
+#include "tests/lib/scratch.h"
 
-static void assert_conforms(const struct conformance_config *config)
+/* --- the stores in the table --- */
+
+enum { URI_BYTES_MAX = PG_URI_BYTES, VARIANTS_MAX = 6 };
+#ifdef BENCH_SANITIZER
+enum { VARIANTS_RUN = VARIANTS_MAX / 2 };
+#else
+enum { VARIANTS_RUN = VARIANTS_MAX };
+#endif
+
+struct variant {
+    enum durability durability;
+    enum run_key_kind key;
+    unsigned shards;
+    unsigned connections;
+};
+
+/* Where a store of the test's own is. */
+struct place {
+    struct scratch folder;
+    struct pg_fixture server;
+    bool has_server;
+};
+
+struct store_row {
+    const char *scheme;
+    /* Writes the URI of a store that nobody has used. False when there is no such store to be had
+     * here: that is said, and not a failure. */
+    bool (*make_uri)(char uri[URI_BYTES_MAX], struct place *place);
+    bool is_in_memory;
+    struct variant variants[VARIANTS_MAX]; /* ended by durability 0 unless full */
+};
+
+static bool make_memory_uri(char uri[URI_BYTES_MAX], struct place *place)
 {
-    struct conformance_report report;
-    assert_int_equal(conformance_run(config, &report), 0);
-    for (unsigned check = 1; check <= CONFORMANCE_CHECKS; check++) {
-        if ((report.failed & 1u << check) != 0)
-            print_error("%s breaks J%u: %s\n", config->ops->name, check, report.why[check]);
-    }
-    assert_int_equal(report.failed, 0);
+    (void)place;
+    (void)snprintf(uri, URI_BYTES_MAX, "memory");
+    return true;
 }
 
-/* A store that is added to the table must be given to the suite: without a URI here this fails. */
-static const char *test_uri(const struct journal_store *store)
+static bool make_sqlite_uri(char uri[URI_BYTES_MAX], struct place *place)
 {
-    if (strcmp(store->scheme, "memory") == 0)
-        return "memory";
-    fail_msg("test_journal.c has no URI for store %s", store->scheme);
+    (void)snprintf(uri, URI_BYTES_MAX, "sqlite:%s/conformance.db", place->folder.path);
+    return true;
+}
+
+/* A database of its own. Both schemes are libpq's, and one store. */
+static bool make_postgres_uri(char uri[URI_BYTES_MAX], struct place *place)
+{
+    if (!pg_fixture_is_possible())
+        return false;
+    pg_fixture_open(&place->server);
+    place->has_server = true;
+    (void)snprintf(uri, URI_BYTES_MAX, "%s", place->server.uri);
+    return true;
+}
+
+/* Each level, each kind of key and each number of shards, and all pairs of the last two. The first
+ * half has each of them once, which is enough where a sanitizer makes all slow. */
+static const struct store_row store_rows[] = {
+    {.scheme = "memory",
+     .make_uri = make_memory_uri,
+     .is_in_memory = true,
+     .variants = {{.durability = DURABILITY_NONE}}},
+    {.scheme = "sqlite",
+     .make_uri = make_sqlite_uri,
+     .variants = {{.durability = DURABILITY_POWER, .key = RUN_KEY_SEQ, .shards = 1},
+                  {.durability = DURABILITY_PROCESS, .key = RUN_KEY_UUIDV7, .shards = 3},
+                  {.durability = DURABILITY_NONE, .key = RUN_KEY_UUIDV4, .shards = 1},
+                  {.durability = DURABILITY_POWER, .key = RUN_KEY_UUIDV4, .shards = 3},
+                  {.durability = DURABILITY_PROCESS, .key = RUN_KEY_SEQ, .shards = 3},
+                  {.durability = DURABILITY_NONE, .key = RUN_KEY_UUIDV7, .shards = 1}}},
+    {.scheme = "postgres",
+     .make_uri = make_postgres_uri,
+     .variants = {{.durability = DURABILITY_POWER, .key = RUN_KEY_SEQ, .connections = 2},
+                  {.durability = DURABILITY_PROCESS, .key = RUN_KEY_UUIDV7, .connections = 4},
+                  {.durability = DURABILITY_NONE, .key = RUN_KEY_UUIDV4, .connections = 5}}},
+    {.scheme = "postgresql",
+     .make_uri = make_postgres_uri,
+     .variants = {{.durability = DURABILITY_POWER, .key = RUN_KEY_UUIDV4, .connections = 5},
+                  {.durability = DURABILITY_PROCESS, .key = RUN_KEY_SEQ, .connections = 2},
+                  {.durability = DURABILITY_NONE, .key = RUN_KEY_UUIDV7, .connections = 4}}},
+};
+
+/* A store that is added to the table of stores must be given to the suite. */
+static const struct store_row *find_row(const char *scheme)
+{
+    for (unsigned i = 0; i < sizeof(store_rows) / sizeof(store_rows[0]); i++)
+        if (strcmp(store_rows[i].scheme, scheme) == 0)
+            return &store_rows[i];
     return NULL;
+}
+
+static bool has_level(const struct store_row *row, enum durability level)
+{
+    for (unsigned i = 0; i < VARIANTS_MAX; i++)
+        if (row->variants[i].durability == level)
+            return true;
+    return false;
+}
+
+static void assert_variant_conforms(const struct journal_store *store, const struct store_row *row,
+                                    const struct variant *variant)
+{
+    struct place place = {.has_server = false};
+    char uri[URI_BYTES_MAX];
+    assert_int_equal(scratch_make(&place.folder, "journal"), 0);
+    if (row->make_uri(uri, &place))
+        assert_conforms(&(struct conformance_config){
+            .ops = store->ops,
+            .uri = uri,
+            .durability = variant->durability,
+            .key = variant->key,
+            .shards = variant->shards,
+            .connections = variant->connections,
+            .is_in_memory = row->is_in_memory,
+        });
+    else
+        print_message("%s: there is none here to be tested\n", row->scheme);
+    if (place.has_server)
+        pg_fixture_close(&place.server);
+    assert_int_equal(scratch_remove(&place.folder), 0);
 }
 
 static void every_store_in_the_table_conforms(void **state)
 {
     (void)state;
-    unsigned count = 0;
     for (const struct journal_store *store = journal_stores; store->scheme != NULL; store++) {
-        const char *uri = test_uri(store);
-        for (unsigned i = 0; i < 3 && store->ops->levels[i] != DURABILITY_DEFAULT; i++, count++)
-            assert_conforms(&(struct conformance_config){
-                .ops = store->ops,
-                .uri = uri,
-                .durability = store->ops->levels[i],
-                .is_in_memory = store->ops == &journal_memory_ops,
-            });
-    }
-    assert_true(count >= 1);
-}
-
-static void a_store_that_settles_later_conforms(void **state)
-{
-    (void)state;
-    assert_conforms(&(struct conformance_config){
-        .ops = &slow_journal_ops, .uri = "slow", .is_in_memory = true});
-}
-
-static void the_suite_finds_what_is_broken(void **state)
-{
-    (void)state;
-    for (const struct broken_journal *broken = broken_journals; broken->name != NULL; broken++) {
-        struct conformance_report report;
-        const struct conformance_config config = {
-            .ops = &broken->ops,
-            .uri = "broken",
-            .only = broken->breaks == 0 ? 0 : 1u << broken->breaks,
-            .is_in_memory = true,
-            .idle_polls_max = broken->fault == FAULT_CALLBACK_NEVER ? 50 : 0,
-        };
-        if (broken->breaks == 0) {
-            assert_conforms(&config);
-            continue;
+        const struct store_row *row = find_row(store->scheme);
+        if (row == NULL) {
+            print_error("test_journal.c has no row for store %s\n", store->scheme);
+            fail();
+            return;
         }
-        assert_int_equal(conformance_run(&config, &report), 0);
-        if ((report.failed & 1u << broken->breaks) == 0)
-            fail_msg("\"%s\" was not found by J%u (failed: 0x%x)", broken->name, broken->breaks,
-                     report.failed);
+        for (unsigned i = 0; i < 3 && store->ops->levels[i] != DURABILITY_DEFAULT; i++)
+            assert_true(has_level(row, store->ops->levels[i]));
+        for (unsigned i = 0; i < VARIANTS_RUN && row->variants[i].durability != 0; i++)
+            assert_variant_conforms(store, row, &row->variants[i]);
     }
 }
 
@@ -87,8 +160,8 @@ static void results_have_names(void **state)
 {
     (void)state;
     static const int results[] = {
-        JOURNAL_ACKED, JOURNAL_AGAIN, JOURNAL_CONFLICT, JOURNAL_FULL, JOURNAL_TOO_LARGE,
-        JOURNAL_GAP,   -EIO,          -ENOMEM};
+        JOURNAL_ACKED, JOURNAL_AGAIN,   JOURNAL_CONFLICT, JOURNAL_FULL, JOURNAL_TOO_LARGE,
+        JOURNAL_GAP,   JOURNAL_STOPPED, JOURNAL_UNKNOWN,  -EIO,         -ENOMEM};
     enum { COUNT = sizeof(results) / sizeof(results[0]) };
     for (unsigned i = 0; i < COUNT; i++) {
         assert_string_not_equal(journal_strerror(results[i]), "unknown error");
@@ -104,6 +177,8 @@ static void results_have_names(void **state)
     assert_int_equal(JOURNAL_FULL, -ENOSPC);
     assert_int_equal(JOURNAL_TOO_LARGE, -EMSGSIZE);
     assert_int_equal(JOURNAL_GAP, -EPROTO);
+    assert_int_equal(JOURNAL_STOPPED, -ESHUTDOWN);
+    assert_int_equal(JOURNAL_UNKNOWN, -EINPROGRESS);
 
     assert_string_equal(durability_name(DURABILITY_NONE), "none");
     assert_string_equal(durability_name(DURABILITY_PROCESS), "process");
@@ -151,6 +226,14 @@ static void hostile_uris_are_refused_and_not_repeated(void **state)
     assert_non_null(strstr(refusal_of("memroy", DURABILITY_DEFAULT).text, "\"memroy\""));
     assert_non_null(strstr(refusal_of("mysql:x", DURABILITY_DEFAULT).text, "\"mysql\""));
     assert_non_null(strstr(refusal_of("mysql:x", DURABILITY_DEFAULT).text, "memory"));
+    assert_non_null(strstr(refusal_of("runs.db", DURABILITY_DEFAULT).text,
+                           "\"runs.db\"; did you mean sqlite:runs.db?"));
+    assert_non_null(strstr(refusal_of("/a/secret", DURABILITY_DEFAULT).text,
+                           "; a file is given as sqlite:PATH"));
+    assert_null(strstr(refusal_of("/a/secret", DURABILITY_DEFAULT).text, "secret"));
+    assert_string_equal(refusal_of("sqlite://runs.db", DURABILITY_DEFAULT).text,
+                        "journal sqlite is given as sqlite:PATH, without slashes before a relative "
+                        "path");
     (void)refusal_of("", DURABILITY_DEFAULT);
     (void)refusal_of(":", DURABILITY_DEFAULT);
     (void)refusal_of("memory:", DURABILITY_DEFAULT);
@@ -192,7 +275,15 @@ static void memory_keeps_none_and_says_so(void **state)
     assert_int_equal(journal_open(&journal, &config, &why), 0);
     assert_string_equal(journal_name(journal), "memory");
     assert_int_equal(journal_durability(journal), DURABILITY_NONE);
+    assert_int_equal(journal_writers_max(&config), 1024);
     journal_close(journal);
+
+    config.mode = JOURNAL_RESUME;
+    assert_int_equal(journal_open(&journal, &config, &why), -EINVAL);
+    assert_non_null(strstr(why.text, "keeps nothing"));
+    config.mode = JOURNAL_AUDIT;
+    assert_int_equal(journal_open(&journal, &config, &why), -EINVAL);
+    config.mode = JOURNAL_NEW;
 
     config.bytes_max = 0;
     assert_int_equal(journal_open(&journal, &config, &why), -EINVAL);
@@ -204,16 +295,83 @@ static void memory_keeps_none_and_says_so(void **state)
     assert_int_equal(journal_open(&journal, &config, &why), -EINVAL);
 }
 
+/* Whoever opens a journal learns what the store cannot tell, and why it failed first. */
+static void a_journal_tells_of_itself(void **state)
+{
+    (void)state;
+    const struct journal_config config = {.uri = "memory",
+                                          .key = RUN_KEY_UUIDV4,
+                                          .description = "{\"mine\":true}",
+                                          .writers = 3,
+                                          .bytes_max = 1 << 20};
+    struct journal *journal;
+    struct journal_io io = {.commits = 1};
+    struct errmsg why = {"before"};
+    assert_int_equal(journal_open(&journal, &config, &why), 0);
+    const struct journal_campaign *campaign = journal_campaign(journal);
+    assert_int_equal(campaign->id, 1);
+    assert_int_equal(campaign->key, RUN_KEY_UUIDV4);
+    assert_int_equal(campaign->durability, DURABILITY_NONE);
+    assert_string_equal(campaign->description, "{\"mine\":true}");
+    assert_ptr_not_equal(campaign->description, config.description);
+    assert_true(campaign->created_unix_ms > UINT64_C(1600000000000));
+    assert_int_equal(journal_parts(journal), 3);
+
+    journal_io(journal, &io);
+    assert_true(io.commits == JOURNAL_NOT_KNOWN && io.store_bytes == JOURNAL_NOT_KNOWN);
+    assert_false(io.is_servers);
+
+    assert_false(journal_has_failed(journal, &why));
+    assert_string_equal(why.text, "");
+    journal_fail(journal, "disk %d is gone", 7);
+    journal_fail(journal, "and so is %s", "all else");
+    assert_true(journal_has_failed(journal, &why));
+    assert_string_equal(why.text, "disk 7 is gone");
+    journal_close(journal);
+}
+
+/* One rule for all stores, whether or not theirs could keep more. */
+static void a_description_is_bounded(void **state)
+{
+    (void)state;
+    static char description[JOURNAL_DESCRIPTION_BYTES_MAX + 2];
+    const struct journal_config config = {
+        .uri = "memory", .description = description, .writers = 1, .bytes_max = 1 << 20};
+    struct journal *journal;
+    struct errmsg why;
+    memset(description, 'x', sizeof(description) - 2);
+    assert_int_equal(journal_open(&journal, &config, &why), 0);
+    journal_close(journal);
+    description[JOURNAL_DESCRIPTION_BYTES_MAX] = 'x';
+    assert_int_equal(journal_open(&journal, &config, &why), -EINVAL);
+    assert_non_null(strstr(why.text, "more than 65536 bytes"));
+}
+
+static void a_connection_is_one_writers(void **state)
+{
+    (void)state;
+    struct journal_config config = {.uri = "postgres://h/d", .writers = 5};
+    struct journal *journal;
+    struct errmsg why;
+    assert_int_equal(journal_open(&journal, &config, &why), -EINVAL);
+    assert_non_null(strstr(why.text, "4 connections"));
+    config.connections = 2;
+    config.writers = 3;
+    assert_int_equal(journal_open(&journal, &config, &why), -EINVAL);
+    assert_non_null(strstr(why.text, "2 connections"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_store_in_the_table_conforms),
-        cmocka_unit_test(a_store_that_settles_later_conforms),
-        cmocka_unit_test(the_suite_finds_what_is_broken),
         cmocka_unit_test(results_have_names),
         cmocka_unit_test(hostile_uris_are_refused_and_not_repeated),
         cmocka_unit_test(postgres_passwords_do_not_leak),
         cmocka_unit_test(memory_keeps_none_and_says_so),
+        cmocka_unit_test(a_journal_tells_of_itself),
+        cmocka_unit_test(a_description_is_bounded),
+        cmocka_unit_test(a_connection_is_one_writers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,11 +67,22 @@ static int count_visit(void *arg, const struct journal_record *record)
     return 0;
 }
 
-static unsigned count_records(struct journal_writer *writer)
+static unsigned count_records(const struct store *store, unsigned part)
 {
     unsigned count = 0;
-    assert_int_equal(journal_scan(writer, count_visit, &count), 0);
+    struct journal_count counted = {0};
+    struct errmsg why;
+    assert_int_equal(
+        journal_scan(store->journal, 1, part, 1u << RECORD_MODEL, count_visit, &count, &why), 0);
+    assert_int_equal(journal_count(store->journal, part, &counted, &why), 0);
+    assert_int_equal(counted.records, count);
     return count;
+}
+
+static uint64_t run_of_any_number(unsigned i)
+{
+    return (prng_mix(i) & JOURNAL_RUN_MAX) |
+           (i % 2 == 0 ? JOURNAL_RUN_MAX & ~(JOURNAL_RUN_MAX >> 1) : 0);
 }
 
 static void runs_of_any_number_have_a_place(void **state)
@@ -82,12 +93,12 @@ static void runs_of_any_number_have_a_place(void **state)
     struct journal_record record;
     setup(&store, UINT64_C(1) << 30);
     for (unsigned i = 0; i < RUNS; i++) {
-        uint64_t run = prng_mix(i) | (i % 2 == 0 ? UINT64_C(1) << 63 : 0);
+        uint64_t run = run_of_any_number(i);
         for (uint32_t seq = 0; seq < 3; seq++)
             assert_int_equal(put(store.writers[0], run, seq, &run, sizeof(run)), JOURNAL_ACKED);
     }
     for (unsigned i = 0; i < RUNS; i++) {
-        uint64_t run = prng_mix(i) | (i % 2 == 0 ? UINT64_C(1) << 63 : 0);
+        uint64_t run = run_of_any_number(i);
         for (uint32_t seq = 0; seq < 3; seq++) {
             assert_int_equal(journal_read(store.writers[0], run, seq, &record), 0);
             assert_memory_equal(record.payload, &run, sizeof(run));
@@ -96,8 +107,8 @@ static void runs_of_any_number_have_a_place(void **state)
         assert_int_equal(journal_read(store.writers[0], run, 3, &record), -ENOENT);
         assert_int_equal(journal_read(store.writers[0], run ^ 1, 0, &record), -ENOENT);
     }
-    assert_int_equal(count_records(store.writers[0]), 3 * RUNS);
-    assert_int_equal(count_records(store.writers[1]), 0);
+    assert_int_equal(count_records(&store, 0), 3 * RUNS);
+    assert_int_equal(count_records(&store, 1), 0);
     teardown(&store);
 }
 
@@ -113,7 +124,7 @@ static void a_run_belongs_to_the_writer_of_its_first_record(void **state)
         assert_int_equal(put(store.writers[(i + 1) % 2], i, 1, "y", 1), JOURNAL_GAP);
         assert_int_equal(put(store.writers[i % 2], i, 1, "y", 1), JOURNAL_ACKED);
     }
-    assert_int_equal(count_records(store.writers[0]) + count_records(store.writers[1]), 4000);
+    assert_int_equal(count_records(&store, 0) + count_records(&store, 1), 4000);
     teardown(&store);
 }
 
@@ -160,7 +171,7 @@ static void at_the_bound_a_run_ends_without_a_gap(void **state)
         if (bounds[b] >= 1 << 20)
             assert_true((taken[0] + taken[1]) * sizeof(payload) >= bounds[b] / 2);
         for (unsigned w = 0; w < 2; w++)
-            assert_int_equal(count_records(store.writers[w]), taken[w]);
+            assert_int_equal(count_records(&store, w), taken[w]);
         teardown(&store);
     }
 }
@@ -182,7 +193,7 @@ static void a_large_record_that_finds_no_room_leaves_room_for_small_ones(void **
     assert_int_equal(put(writer, 1, 1, "b", 1), JOURNAL_ACKED);
     assert_int_equal(put(writer, 1, 2, "c", 1), JOURNAL_ACKED);
     assert_int_equal(put(writer, 1, 9, "far", 3), JOURNAL_GAP); /* full no more */
-    assert_int_equal(count_records(writer), 4);
+    assert_int_equal(count_records(&store, 0), 4);
     teardown(&store);
     free(payload);
 }
@@ -209,8 +220,17 @@ static void a_scan_keeps_the_order_whatever_the_sizes(void **state)
         assert_int_equal(put(store.writers[0], 9, seq, payload, bytes), JOURNAL_ACKED);
     }
     uint32_t next_seq = 0;
-    assert_int_equal(journal_scan(store.writers[0], order_visit, &next_seq), 0);
+    static const uint64_t runs[] = {8, 9, 10};
+    struct errmsg why;
+    assert_int_equal(journal_scan(store.journal, 1, 0, UINT32_MAX, order_visit, &next_seq, &why),
+                     0);
     assert_int_equal(next_seq, 60);
+    next_seq = 0;
+    assert_int_equal(journal_read_runs(store.journal, 0, runs, 3, order_visit, &next_seq, &why), 0);
+    assert_int_equal(next_seq, 60);
+    next_seq = 0;
+    assert_int_equal(journal_read_runs(store.journal, 1, runs, 3, order_visit, &next_seq, &why), 0);
+    assert_int_equal(next_seq, 0); /* the other writer's part */
     teardown(&store);
     free(payload);
 }
@@ -243,6 +263,42 @@ static void a_run_of_six_records_costs_little(void **state)
     free(notes);
 }
 
+/* A reader that asks for some kinds is not shown what it cannot have asked for. */
+static void kinds_that_nobody_knows_are_shown_to_who_wants_all(void **state)
+{
+    (void)state;
+    static const unsigned kinds[] = {0, 1, 5, 6, 31, 32, 63, 127};
+    enum { COUNT = sizeof(kinds) / sizeof(kinds[0]) };
+    struct store store;
+    struct note notes[COUNT];
+    struct errmsg why;
+    unsigned count = 0;
+    setup(&store, 1 << 20);
+    for (unsigned i = 0; i < COUNT; i++) {
+        notes[i].append = (struct journal_append){.done = on_note, .run = i};
+        journal_append(store.writers[0], &notes[i].append, (enum record_kind)kinds[i], "x", 1);
+    }
+    journal_flush(store.writers[0]);
+    assert_int_equal(journal_deliver(store.writers[0]), COUNT);
+    assert_int_equal(journal_scan(store.journal, 1, 0, 1u << RECORD_END, count_visit, &count, &why),
+                     0);
+    assert_int_equal(count, 1);
+    assert_int_equal(journal_scan(store.journal, 1, 0, 1u << 31, count_visit, &count, &why), 0);
+    assert_int_equal(count, 2);
+    count = 0;
+    assert_int_equal(journal_scan(store.journal, 0, 0, UINT32_MAX, count_visit, &count, &why), 0);
+    assert_int_equal(count, COUNT);
+    assert_int_equal(journal_scan(store.journal, 2, 0, UINT32_MAX, count_visit, &count, &why),
+                     -ENOENT);
+    assert_non_null(strstr(why.text, "no campaign 2"));
+    struct journal_count counted = {.records = 1, .ends = 1};
+    assert_int_equal(journal_count(store.journal, 0, &counted, &why), 0);
+    assert_int_equal(counted.records, 1 + COUNT); /* added to */
+    assert_int_equal(counted.begins, 1);
+    assert_int_equal(counted.ends, 2);
+    teardown(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +308,7 @@ int main(void)
         cmocka_unit_test(at_the_bound_a_run_ends_without_a_gap),
         cmocka_unit_test(a_large_record_that_finds_no_room_leaves_room_for_small_ones),
         cmocka_unit_test(a_scan_keeps_the_order_whatever_the_sizes),
+        cmocka_unit_test(kinds_that_nobody_knows_are_shown_to_who_wants_all),
         cmocka_unit_test(a_run_of_six_records_costs_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,9 @@ static void no_run_starts_after_a_stop(void **state)
     uint64_t run = 77;
     load_init(&load, 10, UINT64_MAX);
     assert_true(load_claim(&load, 0, &run));
+    assert_false(load_is_stopped(&load));
     load_stop(&load);
+    assert_true(load_is_stopped(&load));
     load_stop(&load); /* a second time changes nothing */
     assert_false(load_claim(&load, 0, &run));
     assert_int_equal(load_claimed(&load), 1);

@@ -97,6 +97,49 @@ static void the_request_offers_the_tool(void **state)
     pool_close(&pool);
 }
 
+/* What a snapshot records is what the next request sends, without the system's message. */
+static void all_messages_are_those_of_the_request(void **state)
+{
+    (void)state;
+    struct pool pool;
+    struct history h = {0};
+    struct reply r = {0};
+    char list[512];
+    pool_init(&pool, POOL_BYTES_MAX);
+    assert_int_equal(history_add_user(&h, &pool, "hi", 2), 0);
+    assert_int_equal(reply_add_text(&r, &h, &pool, "Yes?", 4), 0);
+    assert_int_equal(reply_finish(&r, &h, &pool), 0);
+    struct json_span all = messages_of_history(&h);
+    (void)snprintf(list, sizeof(list), "%.*s", (int)all.size, all.bytes);
+    assert_string_equal(list, "{\"role\":\"user\",\"content\":\"hi\"},"
+                              "{\"role\":\"assistant\",\"content\":\"Yes?\"}");
+    assert_string_equal(history_mode_name(HISTORY_DELTA), "delta");
+    assert_string_equal(history_mode_name(HISTORY_SNAPSHOT), "snapshot");
+    history_free(&h, &pool);
+    pool_close(&pool);
+}
+
+/* However large the message is that made a history grow, its block is one that others can use. */
+static void blocks_double(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 200, 300, 5000, 100000, 1 << 20, (8 << 20) + 1};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        struct pool pool;
+        struct history h = {0};
+        char *text = calloc(1, sizes[i]);
+        assert_non_null(text);
+        memset(text, 'a', sizes[i]);
+        pool_init(&pool, POOL_BYTES_MAX);
+        assert_int_equal(history_add_user(&h, &pool, text, sizes[i]), 0);
+        assert_int_equal(h.capacity & (h.capacity - 1), 0);
+        assert_true(h.capacity >= h.size && (h.capacity < 2 * h.size || h.capacity == 256));
+        history_free(&h, &pool);
+        pool_close(&pool);
+        free(text);
+    }
+}
+
 /* A turn as a good model streams it: text, then `calls` calls whose arguments come in two pieces.
  */
 static void add_turn(struct history *h, struct pool *pool, uint32_t first_call_id, uint32_t calls)
@@ -433,6 +476,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_text_comes_back_as_it_was),
         cmocka_unit_test(the_request_offers_the_tool),
+        cmocka_unit_test(all_messages_are_those_of_the_request),
+        cmocka_unit_test(blocks_double),
         cmocka_unit_test(a_history_grows_over_many_turns),
         cmocka_unit_test(a_full_pool_is_told_and_nothing_is_lost),
         cmocka_unit_test(a_history_ends_at_sixteen_mebibytes),

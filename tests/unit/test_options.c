@@ -7,17 +7,18 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/options.h"
 #include "engine/base/clock.h"
 
-enum { ARGUMENTS_MAX = 16 };
+enum { ARGUMENTS_MAX = 24 };
 
 /* Parses arguments that are written with a space between. */
-static int parse(struct options *options, const char *line, char *copy, size_t copy_bytes,
-                 struct errmsg *why)
+static int parse(struct options *options, enum options_command command, const char *line,
+                 char *copy, size_t copy_bytes, struct errmsg *why)
 {
     char *argv[ARGUMENTS_MAX + 1] = {(char[]){"bench"}};
     int argc = 1;
@@ -29,29 +30,39 @@ static int parse(struct options *options, const char *line, char *copy, size_t c
         argv[argc++] = word;
     }
     why->text[0] = '\0';
-    return options_parse(options, argc, argv, why);
+    return options_parse(options, command, argc, argv, why);
 }
 
 static char line_copy[512];
 
-static struct options parse_good(const char *line)
+static struct options parse_good_of(enum options_command command, const char *line)
 {
     struct options options;
     struct errmsg why;
-    if (parse(&options, line, line_copy, sizeof(line_copy), &why) != 0)
+    if (parse(&options, command, line, line_copy, sizeof(line_copy), &why) != 0)
         fail_msg("\"%s\" is refused: %s", line, why.text);
     return options;
 }
 
-static void assert_refused(const char *line, const char *reason)
+static struct options parse_good(const char *line)
+{
+    return parse_good_of(OPTIONS_OF_RUN, line);
+}
+
+static void assert_refused_by(enum options_command command, const char *line, const char *reason)
 {
     struct options options;
     struct errmsg why;
-    int error = parse(&options, line, line_copy, sizeof(line_copy), &why);
+    int error = parse(&options, command, line, line_copy, sizeof(line_copy), &why);
     if (error >= 0)
         fail_msg("\"%s\" is accepted", line);
     if (strcmp(why.text, reason) != 0)
         fail_msg("\"%s\" is refused with: %s", line, why.text);
+}
+
+static void assert_refused(const char *line, const char *reason)
+{
+    assert_refused_by(OPTIONS_OF_RUN, line, reason);
 }
 
 static void test_defaults(void **state)
@@ -59,7 +70,9 @@ static void test_defaults(void **state)
     struct options options = parse_good("");
     const struct campaign_config *campaign = &options.campaign;
     (void)state;
-    assert_int_equal(options.action, OPTIONS_RUN);
+    assert_int_equal(options.action, OPTIONS_GO);
+    assert_int_equal(options.command, OPTIONS_OF_RUN);
+    assert_int_equal(campaign->mode, JOURNAL_NEW);
     assert_int_equal(campaign->runs, 5000);
     assert_int_equal(campaign->duration_ns, 0);
     assert_int_equal(campaign->concurrency, 256);
@@ -71,10 +84,18 @@ static void test_defaults(void **state)
     assert_int_equal(campaign->turns, 2);
     assert_int_equal(campaign->tools, 1);
     assert_int_equal(campaign->tool_effect, TOOL_EFFECT_NOOP);
+    assert_null(campaign_dist_if_given(&campaign->prompt_bytes));
+    assert_null(campaign_dist_if_given(&campaign->reply_bytes));
+    assert_int_equal(campaign->history, HISTORY_DELTA);
     assert_null(campaign->ledger_path);
     assert_string_equal(campaign->loop_name, "auto");
     assert_string_equal(campaign->journal_uri, "memory");
     assert_int_equal(campaign->durability, DURABILITY_DEFAULT);
+    assert_int_equal(campaign->campaign, 0);
+    assert_int_equal(campaign->run_key, RUN_KEY_SEQ);
+    assert_int_equal(campaign->shards, 0); /* the journal's to choose */
+    assert_int_equal(campaign->connections, 0);
+    assert_int_equal(campaign->retry_for_ns, 30 * NS_PER_S);
     assert_null(options.json_path);
     assert_false(options.is_progress_given);
     assert_false(options.is_quiet);
@@ -108,12 +129,144 @@ static void test_every_flag(void **state)
     assert_int_equal(options.campaign.durability, DURABILITY_NONE);
     options_free(&options);
 
+    options = parse_good("-prompt-bytes uniform:1KB,2KiB -reply-bytes 0 -history snapshot");
+    assert_string_equal(options.campaign.prompt_bytes.spec, "uniform:1KB,2KiB");
+    assert_int_equal(options.campaign.prompt_bytes.kind, DIST_UNIFORM);
+    assert_int_equal(options.campaign.prompt_bytes.unit, DIST_BYTES);
+    assert_true(dist_quantile(&options.campaign.prompt_bytes, 0.5) == 1524);
+    assert_ptr_equal(campaign_dist_if_given(&options.campaign.reply_bytes),
+                     &options.campaign.reply_bytes);
+    assert_int_equal(options.campaign.history, HISTORY_SNAPSHOT);
+    options_free(&options);
+
+    options = parse_good("-journal sqlite:a/b.db -shards 4 -durability process");
+    assert_string_equal(options.campaign.journal_uri, "sqlite:a/b.db");
+    assert_int_equal(options.campaign.shards, 4);
+    assert_int_equal(options.campaign.durability, DURABILITY_PROCESS);
+    options_free(&options);
+
+    options = parse_good("-journal postgres://h/d -connections 16 -retry-for 1m -run-id uuidv7");
+    assert_int_equal(options.campaign.connections, 16);
+    assert_int_equal(options.campaign.retry_for_ns, 60 * NS_PER_S);
+    assert_int_equal(options.campaign.run_key, RUN_KEY_UUIDV7);
+    options_free(&options);
+
     options = parse_good("-json - -progress 0 -quiet --");
     assert_string_equal(options.json_path, "-");
     assert_true(options.is_progress_given);
     assert_int_equal(options.progress_ns, 0);
     assert_true(options.is_quiet);
     options_free(&options);
+}
+
+/* What is not given stays open: the store says it. */
+static void test_resume(void **state)
+{
+    struct options options = parse_good_of(OPTIONS_OF_RESUME, "-journal sqlite:a.db");
+    (void)state;
+    assert_int_equal(options.command, OPTIONS_OF_RESUME);
+    assert_int_equal(options.campaign.mode, JOURNAL_RESUME);
+    assert_int_equal(options.campaign.campaign, 0);
+    assert_int_equal(options.campaign.runs, 0);
+    assert_int_equal(options.campaign.concurrency, 0);
+    assert_int_equal(options.campaign.turns, 0);
+    assert_string_equal(options.campaign.latency.spec, "");
+    assert_int_equal(options.campaign.tool_retry, AGENT_RETRY_HALT);
+    assert_int_equal(options.campaign.retry_for_ns, 30 * NS_PER_S);
+    options_free(&options);
+
+    options = parse_good_of(OPTIONS_OF_RESUME,
+                            "-journal postgresql://h/d -campaign 3 -tool-retry unknown=retry"
+                            " -concurrency 9 -latency 1ms -ledger l -connections 2 -json r");
+    assert_int_equal(options.campaign.campaign, 3);
+    assert_int_equal(options.campaign.tool_retry, AGENT_RETRY_UNKNOWN);
+    assert_int_equal(options.campaign.concurrency, 9);
+    assert_string_equal(options.campaign.latency.spec, "1ms");
+    assert_string_equal(options.campaign.ledger_path, "l");
+    assert_int_equal(options.campaign.connections, 2);
+    assert_string_equal(options.json_path, "r");
+    options_free(&options);
+}
+
+#define AT(member) offsetof(struct options, member)
+
+/* 0 may be what somebody wants, and differs from not saying anything. */
+static void test_what_was_given(void **state)
+{
+    struct options options = parse_good_of(OPTIONS_OF_RESUME, "-journal sqlite:a.db -timeout 0");
+    (void)state;
+    assert_true(options_is_given(&options, AT(campaign.timeout_ns)));
+    assert_true(options_is_given(&options, AT(campaign.journal_uri)));
+    assert_false(options_is_given(&options, AT(campaign.concurrency)));
+    assert_false(options_is_given(&options, AT(campaign.retry_for_ns)));
+    options_free(&options);
+    options = parse_good("-timeout 0 -history delta");
+    assert_true(options_is_given(&options, AT(campaign.history)));
+    assert_false(options_is_given(&options, AT(campaign.durability)));
+    options_free(&options);
+}
+
+static void test_distributions(void **state)
+{
+    struct options options = parse_good("-latency 1ms -reply-bytes 5B");
+    size_t at = 0;
+    const char *flag = "";
+    (void)state;
+    assert_ptr_equal(options_next_dist(&options, &at, &flag), &options.campaign.latency);
+    assert_string_equal(flag, "latency");
+    assert_ptr_equal(options_next_dist(&options, &at, &flag), &options.campaign.tool_latency);
+    assert_string_equal(flag, "tool-latency");
+    assert_ptr_equal(options_next_dist(&options, &at, &flag), &options.campaign.prompt_bytes);
+    assert_string_equal(flag, "prompt-bytes");
+    assert_ptr_equal(options_next_dist(&options, &at, &flag), &options.campaign.reply_bytes);
+    assert_string_equal(flag, "reply-bytes");
+    assert_null(options_next_dist(&options, &at, &flag));
+    options_free(&options);
+}
+
+static void test_verify(void **state)
+{
+    struct options options =
+        parse_good_of(OPTIONS_OF_VERIFY, "-journal sqlite:a.db -campaign 8388607");
+    (void)state;
+    assert_int_equal(options.command, OPTIONS_OF_VERIFY);
+    assert_int_equal(options.campaign.mode, JOURNAL_AUDIT);
+    assert_int_equal(options.campaign.campaign, 8388607);
+    options_free(&options);
+}
+
+static void test_flags_of_another_command(void **state)
+{
+    (void)state;
+    assert_refused_by(OPTIONS_OF_RESUME, "-runs 5", "bench resume has no flag -runs");
+    assert_refused_by(OPTIONS_OF_RESUME, "-turns=3", "bench resume has no flag -turns");
+    assert_refused_by(OPTIONS_OF_RESUME, "-run-id seq", "bench resume has no flag -run-id");
+    assert_refused_by(OPTIONS_OF_RESUME, "-shards 1", "bench resume has no flag -shards");
+    assert_refused_by(OPTIONS_OF_VERIFY, "-json f", "bench verify has no flag -json");
+    assert_refused_by(OPTIONS_OF_VERIFY, "-latency 1ms", "bench verify has no flag -latency");
+    assert_refused("-campaign 3", "bench run has no flag -campaign");
+    assert_refused("-tool-retry unknown=halt", "bench run has no flag -tool-retry");
+}
+
+static void test_journal_is_needed(void **state)
+{
+    (void)state;
+    assert_refused_by(OPTIONS_OF_RESUME, "", "bench resume needs -journal URI");
+    assert_refused_by(OPTIONS_OF_RESUME, "-campaign 3", "bench resume needs -journal URI");
+    assert_refused_by(OPTIONS_OF_VERIFY, "", "bench verify needs -journal URI");
+    assert_refused_by(OPTIONS_OF_VERIFY, "-journal", "-journal needs a value (URI)");
+}
+
+static void test_what_a_journal_does_not_have(void **state)
+{
+    (void)state;
+    assert_refused("-shards 2", "journal memory has no shards");
+    assert_refused("-connections 2", "journal memory has no connections");
+    assert_refused("-run-id uuidv7", "journal memory cannot key its runs by uuidv7");
+    assert_refused("-journal postgres://h/d -shards 2", "journal postgres has no shards");
+    assert_refused("-journal sqlite:a.db -connections 2", "journal sqlite has no connections");
+    assert_refused("-journal sqlite", "journal sqlite must be given as sqlite:PATH");
+    assert_refused("-journal memory:x", "journal memory must be given as memory");
 }
 
 static void test_help_and_version_end_the_parsing(void **state)
@@ -126,6 +279,17 @@ static void test_help_and_version_end_the_parsing(void **state)
     assert_int_equal(options.action, OPTIONS_VERSION);
     options_free(&options);
     assert_refused("-bogus -help", "unknown flag -bogus");
+    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_VERIFY; command++) {
+        options = parse_good_of(command, "-h -bogus"); /* also without the journal it needs */
+        assert_int_equal(options.action, OPTIONS_HELP);
+        options_free(&options);
+        options = parse_good_of(command, "-help");
+        assert_int_equal(options.action, OPTIONS_HELP);
+        options_free(&options);
+        options = parse_good_of(command, "-version");
+        assert_int_equal(options.action, OPTIONS_VERSION);
+        options_free(&options);
+    }
 }
 
 static void test_limits(void **state)
@@ -137,6 +301,7 @@ static void test_limits(void **state)
     assert_refused("-threads 257", "-threads must be at most 256, got 257");
     assert_refused("-turns 0", "-turns must be at least 1, got 0");
     assert_refused("-tools 65", "-tools must be at most 64, got 65");
+    assert_refused("-prompt-bytes 17MiB", "-prompt-bytes must be at most 16MiB, got \"17MiB\"");
     assert_refused("-duration 0", "-duration must be longer than 0, got 0");
     assert_refused("-duration 0.5ns", "-duration must be at least 1ns, got \"0.5ns\"");
     assert_refused("-runs 1.k", "-runs must be a count such as 5000 or 20k, got \"1.k\": no digit"
@@ -144,6 +309,24 @@ static void test_limits(void **state)
     assert_refused("-seed 18446744073709551616",
                    "-seed must be a whole number from 0 to "
                    "18446744073709551615, got \"18446744073709551616\"");
+    assert_refused("-shards 0", "-shards must be at least 1, got 0");
+    assert_refused("-shards 65", "-shards must be at most 64, got 65");
+    assert_refused("-connections 257", "-connections must be at most 256, got 257");
+    assert_refused("-retry-for 30",
+                   "-retry-for must be a duration such as 50ms, got \"30\": the unit"
+                   " is missing");
+    assert_refused("-retry-for 25h", "-retry-for must be at most 24h, got \"25h\"");
+    static const char *const campaigns[] = {"0", "8388608", "1k", "0.001k", "1.0", "+1"};
+    for (size_t i = 0; i < sizeof(campaigns) / sizeof(campaigns[0]); i++) {
+        char line[64];
+        char reason[128];
+        (void)snprintf(line, sizeof(line), "-campaign %s", campaigns[i]);
+        (void)snprintf(reason, sizeof(reason),
+                       "-campaign must be a whole number from 1 to 8388607, got \"%s\"",
+                       campaigns[i]);
+        assert_refused_by(OPTIONS_OF_VERIFY, line, reason);
+        assert_refused_by(OPTIONS_OF_RESUME, line, reason);
+    }
     assert_refused("-seed=",
                    "-seed must be a whole number from 0 to 18446744073709551615, got \"\"");
 }
@@ -152,10 +335,16 @@ static void test_names(void **state)
 {
     (void)state;
     assert_refused("-loop kqueue", "-loop must be auto, io_uring or epoll, got \"kqueue\"");
-    assert_refused("-durability all", "-durability must be power, process or none, got \"all\"");
+    assert_refused("-durability all", "-durability must be none, process or power, got \"all\"");
+    assert_refused("-durability Power",
+                   "-durability must be none, process or power, in small letters, got \"Power\"");
     assert_refused("-durability default",
-                   "-durability must be power, process or none, got \"default\"");
+                   "-durability must be none, process or power, got \"default\"");
+    assert_refused("-history all", "-history must be delta or snapshot, got \"all\"");
     assert_refused("-tool-effect x", "-tool-effect must be none, noop or ledger, got \"x\"");
+    assert_refused("-run-id uuid", "-run-id must be seq, uuidv7 or uuidv4, got \"uuid\"");
+    assert_refused_by(OPTIONS_OF_RESUME, "-tool-retry retry",
+                      "-tool-retry must be unknown=halt or unknown=retry, got \"retry\"");
     assert_refused("-durability power",
                    "journal memory cannot keep durability power; it can keep: none");
 }
@@ -171,7 +360,7 @@ static void test_spelling(void **state)
     assert_refused("---runs 5", "unknown flag ---runs; did you mean -runs?");
     assert_refused("-=5", "unknown flag -");
     assert_refused("-Runs 5", "unknown flag -Runs; did you mean -runs?");
-    assert_refused("-rate 5", "-rate is not built yet");
+    assert_refused("-warmup 5s", "-warmup is not built yet");
     assert_refused("-slo-abort", "-slo-abort is not built yet");
 }
 
@@ -185,6 +374,8 @@ static void test_values_and_operands(void **state)
     assert_refused("-runs 5 -runs=5", "-runs must not be given twice");
     assert_refused("-quiet -quiet", "-quiet must not be given twice");
     assert_refused("-runs 5 extra -bogus", "unexpected operand \"extra\"");
+    assert_refused("sqlite:s.db", "unexpected operand (did you mean -journal …?) \"sqlite:s.db\"");
+    assert_refused("-- memory", "unexpected operand (did you mean -journal …?) \"memory\"");
     assert_refused("-- extra", "unexpected operand \"extra\"");
     assert_refused("-", "unexpected operand \"-\"");
 }
@@ -203,6 +394,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_every_flag),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_what_was_given),
+        cmocka_unit_test(test_distributions),
+        cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_flags_of_another_command),
+        cmocka_unit_test(test_journal_is_needed),
+        cmocka_unit_test(test_what_a_journal_does_not_have),
         cmocka_unit_test(test_help_and_version_end_the_parsing),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_names),

@@ -92,6 +92,28 @@ static void model_holds_the_message_as_it_is(void **state)
     json_decref(json);
 }
 
+static void a_snapshot_holds_all_messages(void **state)
+{
+    (void)state;
+    static const char messages[] = "{\"role\":\"user\",\"content\":\"Where?\"},"
+                                   "{\"role\":\"assistant\",\"content\":\"Here.\"}";
+    char buffer[BUFFER_BYTES];
+    struct json_writer w = json_writer_on(buffer, sizeof(buffer));
+    const struct record_model model = {
+        .message = {.bytes = messages, .size = sizeof(messages) - 1},
+        .finish = "stop",
+        .is_snapshot = true,
+    };
+    record_write_model(&w, &model);
+    json_t *json = parse_written(&w, buffer);
+    const json_t *list = json_object_get(json, "messages");
+    assert_int_equal(json_object_size(json), 4);
+    assert_int_equal(json_array_size(list), 2);
+    assert_json_string(json_array_get(list, 1), "content", "Here.");
+    assert_json_string(json, "finish", "stop");
+    json_decref(json);
+}
+
 static void attempt_holds_call_tool_and_arguments(void **state)
 {
     (void)state;
@@ -167,8 +189,8 @@ static size_t write_worst(struct json_writer *w, enum record_kind kind)
                                                      TOOL_EFFECT_LEDGER, text, sizeof(text)});
         return sizeof(text);
     case RECORD_MODEL:
-        record_write_model(
-            w, &(struct record_model){span, "tool_calls", UINT32_MAX, UINT32_MAX, UINT64_MAX});
+        record_write_model(w, &(struct record_model){span, "tool_calls", UINT32_MAX, UINT32_MAX,
+                                                     UINT64_MAX, true});
         return sizeof(text);
     case RECORD_ATTEMPT:
         record_write_attempt(w, UINT32_MAX, &span, &span, UINT32_MAX);
@@ -218,7 +240,7 @@ static void run_default(struct sim_log *log, uint64_t runs)
     sim_world_run(world);
     assert_string_equal(world->fault.text, "");
     assert_int_equal(world->ends[0].outcome, OUTCOME_COMPLETED);
-    assert_int_equal(sim_log_read(log, world->lanes[0].worker.env.journal, UINT64_MAX), 0);
+    assert_int_equal(sim_log_read(log, world->journal, UINT64_MAX), 0);
     sim_log_sort(log);
     sim_world_close(world);
     free(world);
@@ -321,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(begin_holds_the_shape_and_the_input),
         cmocka_unit_test(model_holds_the_message_as_it_is),
+        cmocka_unit_test(a_snapshot_holds_all_messages),
         cmocka_unit_test(attempt_holds_call_tool_and_arguments),
         cmocka_unit_test(tool_holds_a_result_or_an_error),
         cmocka_unit_test(end_holds_outcome_and_totals),

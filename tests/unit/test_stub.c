@@ -17,6 +17,7 @@
 
 #include "engine/base/hist.h"
 #include "engine/base/prng.h"
+#include "engine/base/prose.h"
 #include "stub_model/model.h"
 #include "tests/lib/loop_sim.h"
 #include "tests/lib/parsed_dist.h"
@@ -69,7 +70,7 @@ static void on_event(struct model_call *call, const struct model_event *event, u
         return;
     case MODEL_FINISH:
         note(caller, "%s", event->finish == MODEL_FINISH_STOP ? "stop" : "tool_calls");
-        assert_true(event->prompt_tokens > 0 && event->completion_tokens > 0);
+        assert_true(call->prompt_tokens > 0 && event->completion_tokens > 0);
         break;
     case MODEL_ERROR:
         note(caller, "error %.*s", (int)event->size, event->bytes);
@@ -192,6 +193,92 @@ static void the_turn_is_read_from_the_messages(void **state)
             fail_msg("row %zu: %s", i, caller.transcript);
         close_stub(&model);
     }
+}
+
+/* What a call said in its text. */
+struct listener {
+    struct model_call call;
+    char *text;
+    size_t size;
+    size_t capacity; /* it doubles: a sanitizer's realloc() always copies */
+    unsigned pieces;
+    uint32_t completion_tokens;
+};
+
+static void listen(struct model_call *call, const struct model_event *event, uint64_t now_ns)
+{
+    struct listener *listener = container_of(call, struct listener, call);
+    (void)now_ns;
+    if (event->kind == MODEL_FINISH)
+        listener->completion_tokens = event->completion_tokens;
+    if (event->kind != MODEL_TEXT)
+        return;
+    assert_true(event->size <= 4096);
+    while (listener->capacity < listener->size + event->size + 1) {
+        listener->capacity = listener->capacity == 0 ? 8192 : 2 * listener->capacity;
+        listener->text = realloc(listener->text, listener->capacity);
+        assert_non_null(listener->text);
+    }
+    memcpy(listener->text + listener->size, event->bytes, event->size);
+    listener->size += event->size;
+    listener->pieces++;
+}
+
+static struct listener listen_to(const struct model_config *config, uint64_t run, unsigned turn)
+{
+    struct loop loop;
+    struct model model;
+    char request[2048];
+    struct listener listener = {.call = {.run = run, .on_event = listen}};
+    open_stub(&model, &loop, config);
+    timer_init(&listener.call.timer, NULL);
+    size_t size = write_request(request, sizeof(request), turn);
+    model_submit(&model, &listener.call, request, size, loop.now_ns);
+    run_all(&loop);
+    close_stub(&model);
+    return listener;
+}
+
+static void a_text_is_as_long_as_was_drawn(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"0",     "1B",    "4096B",           "4097B",
+                                        "100KB", "16MiB", "uniform:0KB,20KB"};
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        struct model_config config = stub_config(3, 1, "0");
+        struct dist bytes = parsed_dist(specs[i], DIST_BYTES);
+        config.reply_bytes = &bytes;
+        for (unsigned turn = 0; turn < 3; turn++) {
+            struct listener first = listen_to(&config, 7, turn);
+            struct listener second = listen_to(&config, 7, turn);
+            struct prng p = prng_stream(1, 7, PRNG_REPLY_BYTES, turn);
+            uint64_t expected = dist_sample(&bytes, &p);
+            expected = expected < PROSE_BYTES_MAX ? expected : PROSE_BYTES_MAX;
+            assert_int_equal(first.size, expected);
+            assert_int_equal(first.pieces, expected == 0 ? 1 : (expected + 4095) / 4096);
+            for (size_t end = 4096; end < expected; end += 4096)
+                assert_memory_equal(first.text + end - 2, ". ", 2); /* between two sentences */
+            assert_int_equal(second.size, expected);
+            assert_memory_equal(first.text, second.text, expected);
+            assert_in_range(first.completion_tokens, expected / 4, expected / 4 + 6);
+            free(first.text);
+            free(second.text);
+        }
+    }
+}
+
+static void texts_of_turns_and_runs_differ(void **state)
+{
+    (void)state;
+    struct model_config config = stub_config(3, 1, "0");
+    struct dist bytes = parsed_dist("100B", DIST_BYTES);
+    config.reply_bytes = &bytes;
+    struct listener texts[] = {listen_to(&config, 7, 0), listen_to(&config, 7, 1),
+                               listen_to(&config, 8, 0)};
+    assert_memory_not_equal(texts[0].text, texts[1].text, 100);
+    assert_memory_not_equal(texts[0].text, texts[2].text, 100);
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        free(texts[i].text);
 }
 
 static const struct {
@@ -384,6 +471,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_model_is_refused),
         cmocka_unit_test(the_turn_is_read_from_the_messages),
+        cmocka_unit_test(a_text_is_as_long_as_was_drawn),
+        cmocka_unit_test(texts_of_turns_and_runs_differ),
         cmocka_unit_test(what_is_no_request_is_refused_after_its_latency),
         cmocka_unit_test(a_reply_depends_on_seed_run_and_turn_alone),
         cmocka_unit_test(latency_is_the_sampled_one_to_a_tick),

@@ -1,0 +1,50 @@
+"""-slo: what is held against the result, and the exit code that tells."""
+
+import json
+import pathlib
+import tempfile
+
+from harness import bench, check, expect, validate
+
+
+def held(code, *arguments):
+    """The objectives of a run's JSON, by their text."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "r.json")
+        done = bench("-runs", "2000", "-latency", "1ms", "-json", str(path), *arguments)
+        expect(done.returncode == code, f"exit code {done.returncode}: {done.stderr!r}")
+        result = json.loads(path.read_text())
+        validate(result)
+        return done, {slo["objective"]: slo for slo in result["slo"]}
+
+
+@check
+def objectives_that_are_met_are_told():
+    done, slos = held(0, "-slo", "p(99)<10s", "-slo", "errors<0.1%", "-slo", "rate>=1",
+                      "-slo", "append.p(50) < 5s")
+    expect(len(slos) == 4 and all(slo["is_met"] for slo in slos.values()), slos)
+    expect(slos["p(99)<10s"]["value"] >= 2e6 and slos["errors<0.1%"]["value"] == 0, slos)
+    expect(done.stdout.count(b"\nslo met: ") == 4, done.stdout)
+
+
+@check
+def objective_that_is_missed_ends_with_99():
+    done, slos = held(99, "-slo", "p(99)<1us", "-slo", "rate>=1")
+    expect(not slos["p(99)<1us"]["is_met"] and slos["rate>=1"]["is_met"], slos)
+    expect(b"\nslo MISSED: p(99)<1us: " in done.stdout, done.stdout)
+    expect(done.stderr.endswith(b"bench: 1 of 2 objectives missed\n"), done.stderr)
+
+
+@check
+def percentile_of_too_few_runs_is_not_met():
+    done, slos = held(99, "-slo", "p(99.99)<1h")
+    expect(slos["p(99.99)<1h"]["value"] is None, slos)
+    expect(b"\nslo MISSED: p(99.99)<1h: -\n" in done.stdout, done.stdout)
+
+
+@check
+def objectives_allow_for_errors_and_tell_of_too_many():
+    """Runs that fail are an exit code of their own, unless too many is what is asked about."""
+    arguments = ["-timeout", "1us"]
+    held(99, *arguments, "-slo", "errors<=1%")
+    held(1, *arguments, "-slo", "errors<=100%")
