@@ -8,7 +8,17 @@
  * answers with the final text. A request that is not one is refused. The reply streams as a
  * provider's would, in pieces: of a few words, or of up to PIECE_BYTES where it is told how long
  * its texts are to be.
+ *
+ * Told how many tokens its texts have, it sends them one by one. Token i is due at first + i *
+ * interval: the timer's deadline moves by whole intervals from the first token's, whenever it
+ * fired, so that lateness does not add up. A turn of the loop that comes late delivers all tokens
+ * that are due by then. What a token says depends on its number, not on when it is sent.
+ *
+ * Told to fail, it draws whether an attempt does when it is submitted. The attempt's number is part
+ * of that draw and of the latency's, so that another try fares as another call would; attempt 0
+ * draws what a call without attempts does.
  */
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -19,14 +29,21 @@
 #include "engine/base/prose.h"
 #include "engine/loop.h"
 #include "stub_model/model.h"
+#include "stub_model/token.h"
 
 enum {
     BYTES_PER_TOKEN = 4, /* the usual rule of thumb for English */
     ARGUMENTS_BYTES_MAX = 64,
     PIECE_BYTES = 4096,
+    ATTEMPT_SHIFT = 32, /* beside the turn, in the index of a stream of draws */
 };
 
+/* No token has this number: what a cancelled stream would go on with. */
+#define TOKEN_NONE UINT32_MAX
+
 #define TOOL_NAME "noop"
+
+static const char overloaded[] = "the model is overloaded";
 
 /* A deadline that is over: without latency the reply comes in the next turn, not at the end of the
  * wheel's tick. */
@@ -116,14 +133,19 @@ static void emit(struct model_call *call, enum model_event_kind kind, uint32_t i
     call->on_event(call, &event, now_ns);
 }
 
-static void finish(struct model_call *call, enum model_finish reason, size_t completion_bytes,
+static uint32_t tokens_of_bytes(size_t bytes)
+{
+    return (uint32_t)((bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN);
+}
+
+static void finish(struct model_call *call, enum model_finish reason, uint32_t completion_tokens,
                    uint64_t now_ns)
 {
     struct model_event event = {
         .kind = MODEL_FINISH,
         .finish = reason,
         .due_ns = call->timer.deadline_ns,
-        .completion_tokens = (uint32_t)((completion_bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN),
+        .completion_tokens = completion_tokens,
     };
     call->on_event(call, &event, now_ns);
 }
@@ -161,8 +183,8 @@ static size_t emit_preamble(const struct model *model, struct model_call *call, 
     return text_bytes;
 }
 
-static void reply_with_tool_calls(const struct model *model, struct model_call *call,
-                                  uint64_t now_ns)
+/* Returns the size of all arguments. */
+static size_t emit_tool_calls(const struct model *model, struct model_call *call, uint64_t now_ns)
 {
     char arguments[ARGUMENTS_BYTES_MAX];
     struct json_writer w = json_writer_on(arguments, sizeof(arguments));
@@ -172,20 +194,27 @@ static void reply_with_tool_calls(const struct model *model, struct model_call *
     json_write_literal(&w, "}");
     size_t size = (size_t)(w.at - arguments);
 
-    size_t text_bytes = emit_preamble(model, call, now_ns);
     for (uint32_t i = 0; i < model->config.tools; i++) {
         emit(call, MODEL_TOOL_CALL, i, TOOL_NAME, sizeof(TOOL_NAME) - 1, now_ns);
         emit(call, MODEL_ARGUMENTS, i, arguments, head, now_ns);
         emit(call, MODEL_ARGUMENTS, i, arguments + head, size - head, now_ns);
     }
-    finish(call, MODEL_FINISH_TOOL_CALLS, text_bytes + model->config.tools * size, now_ns);
+    return model->config.tools * size;
+}
+
+static void reply_with_tool_calls(const struct model *model, struct model_call *call,
+                                  uint64_t now_ns)
+{
+    size_t bytes = emit_preamble(model, call, now_ns);
+    bytes += emit_tool_calls(model, call, now_ns);
+    finish(call, MODEL_FINISH_TOOL_CALLS, tokens_of_bytes(bytes), now_ns);
 }
 
 static void reply_with_text(const struct model *model, struct model_call *call, uint64_t now_ns)
 {
     if (model->config.reply_bytes != NULL) {
         size_t total_bytes = emit_prose(model, call, now_ns);
-        finish(call, MODEL_FINISH_STOP, total_bytes, now_ns);
+        finish(call, MODEL_FINISH_STOP, tokens_of_bytes(total_bytes), now_ns);
         return;
     }
     struct prng p = prng_stream(model->config.seed, call->run, PRNG_MODEL_TEXT, call->turn);
@@ -201,7 +230,66 @@ static void reply_with_text(const struct model *model, struct model_call *call, 
         emit(call, MODEL_TEXT, 0, pieces[i], size, now_ns);
         total += size;
     }
-    finish(call, MODEL_FINISH_STOP, total, now_ns);
+    finish(call, MODEL_FINISH_STOP, tokens_of_bytes(total), now_ns);
+}
+
+static bool asks_for_tools(const struct model *model, const struct model_call *call)
+{
+    return call->turn + 1 < model->config.turns && model->config.tools > 0;
+}
+
+/* One token; false when the call was given up, or made anew, from inside the event. */
+static bool emit_token(const struct model *model, struct model_call *call, uint64_t now_ns)
+{
+    char text[TOKEN_BYTES_MAX];
+    uint32_t index = call->token++;
+    bool is_last = call->token == model->config.tokens;
+    struct prng p = prng_stream(model->config.seed, call->run, PRNG_MODEL_TOKEN,
+                                token_index(call->turn, index));
+    size_t size = token_write(text, &p, is_last);
+    uint64_t due_ns = call->timer.deadline_ns;
+    if (model->config.token_lag != NULL && due_ns != AT_ONCE)
+        hist_record(model->config.token_lag, now_ns - due_ns);
+    emit(call, MODEL_TEXT, 0, text, size, now_ns);
+    return call->token == index + 1;
+}
+
+/* Delivers what is due by now, and waits for the next token or ends the reply. */
+static void stream(struct timer *timer, uint64_t turn_ns)
+{
+    struct model_call *call = container_of(timer, struct model_call, timer);
+    const struct model *model = call->model;
+    const uint32_t tokens = model->config.tokens;
+    /* The turn has served others since it began, and that is lateness, too. */
+    uint64_t now_ns = loop_clock_ns(model->loop);
+    assert(now_ns >= turn_ns);
+    while (emit_token(model, call, now_ns)) {
+        if (call->token == tokens) {
+            bool is_call = asks_for_tools(model, call);
+            size_t bytes = is_call ? emit_tool_calls(model, call, now_ns) : 0;
+            finish(call, is_call ? MODEL_FINISH_TOOL_CALLS : MODEL_FINISH_STOP,
+                   tokens + tokens_of_bytes(bytes), now_ns);
+            return;
+        }
+        uint64_t next_ns = timer->deadline_ns + model->config.token_interval_ns;
+        if (next_ns > now_ns) {
+            loop_timer_start(model->loop, timer, next_ns);
+            return;
+        }
+        timer->deadline_ns = next_ns;
+    }
+}
+
+static void refuse(struct model_call *call, uint64_t now_ns)
+{
+    struct model_event event = {
+        .kind = MODEL_ERROR,
+        .due_ns = call->timer.deadline_ns,
+        .bytes = call->refusal,
+        .size = strlen(call->refusal),
+        .may_retry = call->refusal == overloaded,
+    };
+    call->on_event(call, &event, now_ns);
 }
 
 static void reply(struct timer *timer, uint64_t now_ns)
@@ -210,18 +298,24 @@ static void reply(struct timer *timer, uint64_t now_ns)
     const struct model *model = call->model;
     if (model->config.overshoot != NULL && timer->deadline_ns != AT_ONCE)
         hist_record(model->config.overshoot, now_ns - timer->deadline_ns);
-    if (call->refusal != NULL)
-        emit(call, MODEL_ERROR, 0, call->refusal, strlen(call->refusal), now_ns);
-    else if (call->turn + 1 < model->config.turns && model->config.tools > 0)
+    if (call->refusal != NULL) {
+        refuse(call, now_ns);
+    } else if (model->config.tokens > 0) {
+        timer->fire = stream;
+        stream(timer, now_ns);
+    } else if (asks_for_tools(model, call)) {
         reply_with_tool_calls(model, call, now_ns);
-    else
+    } else {
         reply_with_text(model, call, now_ns);
+    }
 }
 
 static int stub_open(struct model *model, struct errmsg *why)
 {
-    (void)model;
+    const struct model_config *config = &model->config;
     (void)why;
+    assert(config->error_rate >= 0 && config->error_rate <= 1);
+    assert(config->tokens < TOKEN_NONE);
     return 0;
 }
 
@@ -230,22 +324,43 @@ static void stub_close(struct model *model)
     (void)model;
 }
 
+/* What is drawn anew for each attempt. */
+static struct prng attempt_stream(const struct model *model, const struct model_call *call,
+                                  enum prng_purpose purpose)
+{
+    uint64_t index = ((uint64_t)call->attempt << ATTEMPT_SHIFT) + call->turn;
+    return prng_stream(model->config.seed, call->run, purpose, index);
+}
+
+static bool draw_failure(const struct model *model, const struct model_call *call)
+{
+    struct prng p = attempt_stream(model, call, PRNG_MODEL_ERROR);
+    return prng_unit(&p) < model->config.error_rate;
+}
+
 static void stub_submit(struct model *model, struct model_call *call, const char *bytes,
                         size_t size, uint64_t now_ns)
 {
     struct request request;
     call->refusal = read_request(bytes, size, &request);
     call->turn = request.assistant_messages;
-    call->prompt_tokens = (uint32_t)((size + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN);
+    call->prompt_tokens = tokens_of_bytes(size);
     call->model = model;
-    struct prng p = prng_stream(model->config.seed, call->run, PRNG_MODEL_LATENCY, call->turn);
-    uint64_t latency_ns = dist_sample(&model->config.latency, &p);
+    call->token = 0;
+    if (call->refusal == NULL && model->config.error_rate > 0 && draw_failure(model, call))
+        call->refusal = overloaded;
+    struct prng p = attempt_stream(model, call, PRNG_MODEL_LATENCY);
+    uint64_t due_ns = now_ns + dist_sample(&model->config.latency, &p);
+    /* The times of a stream count from its first token's, so that one must be known. */
+    bool is_paced = model->config.tokens > 0 && model->config.token_interval_ns > 0;
+    bool is_at_once = due_ns == now_ns && !is_paced;
     timer_init(&call->timer, reply);
-    loop_timer_start(model->loop, &call->timer, latency_ns > 0 ? now_ns + latency_ns : AT_ONCE);
+    loop_timer_start(model->loop, &call->timer, is_at_once ? AT_ONCE : due_ns);
 }
 
 static void stub_cancel(struct model *model, struct model_call *call)
 {
+    call->token = TOKEN_NONE;
     loop_timer_stop(model->loop, &call->timer);
 }
 

@@ -21,6 +21,8 @@ enum prng_purpose {
     PRNG_PROMPT_TEXT = 7,
     PRNG_REPLY_BYTES = 8,
     PRNG_ARRIVAL = 9,
+    PRNG_MODEL_TOKEN = 10,
+    PRNG_MODEL_ERROR = 11,
 };
 
 struct prng {
