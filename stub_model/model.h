@@ -6,9 +6,9 @@
  * not kept); events follow on the same thread from later turns of the loop, never from inside the
  * call: MODEL_TEXT and MODEL_TOOL_CALL / MODEL_ARGUMENTS pieces in order, then exactly one
  * MODEL_FINISH or MODEL_ERROR, the last. Ownership: the call is embedded in the caller's struct and
- * belongs to the model from model_submit() until its last event or model_cancel(). Where replies are
- * streamed in tokens, a call may be cancelled, and submitted again, from its own MODEL_TEXT event;
- * its memory stays until the callback returns. Event bytes are valid during the callback.
+ * belongs to the model from model_submit() until its last event or model_cancel(). Where replies
+ * are streamed in tokens, a call may be cancelled, and submitted again, from its own MODEL_TEXT
+ * event; its memory stays until the callback returns. Event bytes are valid during the callback.
  *
  * A new model is one file and one row in model.c.
  */
