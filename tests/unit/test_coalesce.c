@@ -266,6 +266,25 @@ static void a_flush_is_due_3_s_after_the_first_pending_delta(void **state)
     close_stage(s);
 }
 
+/* What a flush leaves of a character came with the last delta, whenever the first came. */
+static void the_rest_of_a_flush_waits_from_when_it_came(void **state)
+{
+    (void)state;
+    struct stage *s = open_stage(POOL_BYTES_MAX);
+    for (uint64_t ms = 0; ms <= 2800; ms += 700) {
+        wait_until(s, ms * NS_PER_MS);
+        assert_int_equal(push_text(s, ms < 2800 ? "a" : "b\xc3"), 0);
+    }
+    assert_take(s, "aaaab");
+    assert_int_equal(push_text(s, "\xa9"), 0);
+    wait_until(s, 3500 * NS_PER_MS);
+    assert_int_equal(s->told, 0);
+    wait_until(s, 3700 * NS_PER_MS);
+    assert_int_equal(s->told, 1);
+    assert_take(s, "é");
+    close_stage(s);
+}
+
 /* An owner with a record in flight: nothing is lost, and nobody is told twice. */
 static void what_is_due_waits_for_its_owner(void **state)
 {
@@ -547,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_flush_does_not_split_a_character_but_the_last_one),
         cmocka_unit_test(a_flush_is_due_when_no_delta_has_come_for_800_ms),
         cmocka_unit_test(a_flush_is_due_3_s_after_the_first_pending_delta),
+        cmocka_unit_test(the_rest_of_a_flush_waits_from_when_it_came),
         cmocka_unit_test(what_is_due_waits_for_its_owner),
         cmocka_unit_test(the_timer_fires_in_vain_once_per_idle_time_at_most),
         cmocka_unit_test(a_delta_counts_only_above_the_last),
