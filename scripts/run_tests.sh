@@ -8,12 +8,12 @@
 # Exit status 77 without a count is a skip, which in CI is a failure. Prints a line a program, then
 # the output of those that failed, then the totals alone on the last line.
 #
-# JOBS (2) run at a time, for at most TEST_TIMEOUT seconds (120) each. SKIPPED names what could not
+# JOBS (2) run at a time, for at most TEST_TIMEOUT seconds (300) each. SKIPPED names what could not
 # even be built.
 set -euo pipefail
 
 JOBS=${JOBS:-2}
-TEST_TIMEOUT=${TEST_TIMEOUT:-120}
+TEST_TIMEOUT=${TEST_TIMEOUT:-300}
 SKIPPED=${SKIPPED:-}
 export PYTHONDONTWRITEBYTECODE=1
 

@@ -40,13 +40,12 @@ prepare() {
         ;;
     address)
         tools=(clang)
-        command=(env SIM_SEEDS="${SIM_SEEDS:-500}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
-            "${check[@]}" CC=clang SAN="address,undefined" HOUSE_TESTS=)
+        command=(env SIM_SEEDS="${SIM_SEEDS:-500}" "${check[@]}" CC=clang
+            SAN="address,undefined" HOUSE_TESTS=)
         ;;
     thread)
         tools=(gcc)
-        command=(env SIM_SEEDS="${SIM_SEEDS:-100}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}"
-            "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=)
+        command=(env SIM_SEEDS="${SIM_SEEDS:-100}" "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=)
         ;;
     *) fail "no stage '$1': shell, format, lint, gcc, clang, address and thread are" ;;
     esac
@@ -74,7 +73,10 @@ run_stage() {
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
     took+=" $stage $((SECONDS - start)) s,"
     echo "test: $stage: $p passed, $f failed, ${s:-0} skipped ($((SECONDS - start)) s)"
-    ((f == 0)) || failures+=" $stage"
+    ((f == 0)) && return
+    failures+=" $stage"
+    # Again at the end, where it is looked for first.
+    failed_lines+=$(sed -n "s/^FAIL /test: $stage: FAIL /p" "$log" | head -n 20)$'\n'
 }
 
 for stage in "${stages[@]}"; do
@@ -87,12 +89,13 @@ if ! scripts/install_packages.sh test; then
     echo "test: going on with what is there"
 fi
 
-passed=0 failed=0 skipped=0 failures='' took=''
+passed=0 failed=0 skipped=0 failures='' failed_lines='' took=''
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for stage in "${stages[@]}"; do
     run_stage "$stage"
 done
+printf '%s' "$failed_lines"
 echo "test: ${failures:+failed:$failures; }took$took in all $SECONDS s"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))
