@@ -84,10 +84,9 @@ static bool parse_subject(struct slo *slo, const char **at)
     static const struct {
         const char *prefix;
         enum slo_subject subject;
-    } times[] = {{"response.", SLO_RESPONSE},
-                 {"service.", SLO_SERVICE},
-                 {"append.", SLO_APPEND},
-                 {"dispatch.", SLO_DISPATCH}};
+    } times[] = {{"response.", SLO_RESPONSE}, {"service.", SLO_SERVICE},
+                 {"append.", SLO_APPEND},     {"retried.", SLO_RETRIED},
+                 {"token.", SLO_TOKEN},       {"dispatch.", SLO_DISPATCH}};
     if (skip(at, "errors")) {
         slo->subject = SLO_ERRORS;
         return true;
@@ -122,26 +121,12 @@ static bool parse_operator(struct slo *slo, const char **at)
     return false;
 }
 
-/* "0.1%" or "0.001" */
-static int parse_share(double *share, const char *text, struct errmsg *why)
-{
-    char number[WORD_BYTES];
-    size_t bytes = strlen(text);
-    bool is_percent = bytes > 0 && text[bytes - 1] == '%';
-    (void)snprintf(number, sizeof(number), "%.*s", (int)(bytes - is_percent), text);
-    int error = units_parse_decimal(number, share, why);
-    if (error != 0)
-        return error;
-    *share /= is_percent ? 100 : 1;
-    return *share <= 1 ? 0 : errmsg_set(why, -ERANGE, "must be at most 100%%, got \"%s\"", text);
-}
-
 static int parse_bound(struct slo *slo, const char *text, struct errmsg *why)
 {
     uint64_t duration_ns = 0;
     int error;
     if (slo->subject == SLO_ERRORS)
-        return parse_share(&slo->bound, text, why);
+        return units_parse_share(text, &slo->bound, why);
     if (slo->subject == SLO_RATE)
         return units_parse_rate(text, &slo->bound, why);
     error = units_parse_duration(text, &duration_ns, why);

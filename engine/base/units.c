@@ -315,6 +315,21 @@ int units_parse_decimal(const char *text, double *value, struct errmsg *why)
     return 0;
 }
 
+int units_parse_share(const char *text, double *share, struct errmsg *why)
+{
+    char number[UNITS_TEXT_BYTES];
+    size_t bytes = strlen(text);
+    bool is_percent = bytes > 0 && text[bytes - 1] == '%';
+    if (bytes >= sizeof(number))
+        return refuse(why, "a share such as 0.1% or 0.001", text, "");
+    (void)snprintf(number, sizeof(number), "%.*s", (int)(bytes - is_percent), text);
+    int error = units_parse_decimal(number, share, why);
+    if (error != 0)
+        return error;
+    *share /= is_percent ? 100 : 1;
+    return *share <= 1 ? 0 : errmsg_set(why, -ERANGE, "must be at most 100%%, got \"%s\"", text);
+}
+
 int units_parse_rate(const char *text, double *per_s, struct errmsg *why)
 {
     static const char article[] = "a rate such as 500/s or 90/m";

@@ -26,6 +26,9 @@ int units_parse_count(const char *text, uint64_t *count, struct errmsg *why);
 /* "99.9": finer than 10^-6 is cut off. */
 int units_parse_decimal(const char *text, double *value, struct errmsg *why);
 
+/* A part of a whole, as "0.1%" or "0.001": 0 to 1. */
+int units_parse_share(const char *text, double *share, struct errmsg *why);
+
 /* A count, which need not be whole, and "/s" or "/m" (a minute): "500", "1.5/s", "20k/s", "90/m".
  * At most UNITS_RATE_MAX a second; finer than 10^-6 is cut off, unless nothing but 0 would be left:
  * that is refused. */
