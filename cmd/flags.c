@@ -78,6 +78,12 @@ int flags_parse_duration(const struct flag *flag, const char *text, struct optio
     return 0;
 }
 
+int flags_parse_share(const struct flag *flag, const char *text, struct options *options,
+                      struct errmsg *why)
+{
+    return units_parse_share(text, target(flag, options), why);
+}
+
 int flags_parse_rate(const struct flag *flag, const char *text, struct options *options,
                      struct errmsg *why)
 {
@@ -180,19 +186,26 @@ static const char *name_of_arrival(unsigned value)
     return arrival_process_name((enum arrival_process)value);
 }
 
+static const char *name_of_stream(unsigned value)
+{
+    return stream_journal_name((enum stream_journal)value);
+}
+
 const struct flag_names flags_durability_names = {name_of_durability, DURABILITY_NONE, 3};
 const struct flag_names flags_effect_names = {name_of_effect, TOOL_EFFECT_NONE, 3};
 const struct flag_names flags_run_id_names = {name_of_run_id, RUN_KEY_SEQ, RUN_KEY_COUNT};
 const struct flag_names flags_history_names = {name_of_history, HISTORY_DELTA, 2};
 const struct flag_names flags_retry_names = {name_of_retry, AGENT_RETRY_HALT, 2};
 const struct flag_names flags_arrival_names = {name_of_arrival, ARRIVAL_CONSTANT, 2};
+const struct flag_names flags_stream_names = {name_of_stream, STREAM_JOURNAL_NONE, 3};
 
 static_assert(sizeof(enum durability) == sizeof(unsigned) &&
                   sizeof(enum tool_effect) == sizeof(unsigned) &&
                   sizeof(enum run_key_kind) == sizeof(unsigned) &&
                   sizeof(enum history_mode) == sizeof(unsigned) &&
                   sizeof(enum agent_retry) == sizeof(unsigned) &&
-                  sizeof(enum arrival_process) == sizeof(unsigned),
+                  sizeof(enum arrival_process) == sizeof(unsigned) &&
+                  sizeof(enum stream_journal) == sizeof(unsigned),
               "flags_parse_name() writes one like the other");
 
 /* "none, noop or ledger" */
@@ -319,6 +332,7 @@ static void write_group(const struct flag *flags, size_t count, enum flag_group 
     static const char *const titles[] = {
         [FLAG_LOAD] = "Load",
         [FLAG_AGENT] = "Agent (model and tools)",
+        [FLAG_MODEL] = "Model (its replies, and what is done when they do not come)",
         [FLAG_JOURNAL] = "Journal",
         [FLAG_OUTPUT] = "Output",
     };

@@ -15,6 +15,7 @@
 enum flag_group {
     FLAG_LOAD,
     FLAG_AGENT,
+    FLAG_MODEL,
     FLAG_JOURNAL,
     FLAG_OUTPUT,
     FLAG_LATER,
@@ -59,6 +60,7 @@ int flags_parse_count32(const struct flag *, const char *text, struct options *,
 /* An identity, not a quantity: digits only. */
 int flags_parse_id(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_duration(const struct flag *, const char *text, struct options *, struct errmsg *);
+int flags_parse_share(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_rate(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_stages(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_dist(const struct flag *, const char *text, struct options *, struct errmsg *);
@@ -78,6 +80,7 @@ extern const struct flag_names flags_run_id_names;
 extern const struct flag_names flags_history_names;
 extern const struct flag_names flags_retry_names;
 extern const struct flag_names flags_arrival_names;
+extern const struct flag_names flags_stream_names;
 
 /* The flag that somebody who wrote `name` may have meant, or NULL. `name` has `size` bytes. */
 const struct flag *flags_find_nearest(const struct flag *flags, size_t count, const char *name,

@@ -71,6 +71,25 @@ static const struct flag flags[] = {
      0, 0, "of the user's message", DEFAULT(ALL, "a short question")},
     {"reply-bytes", "DIST", FLAG_AGENT, RUN, flags_parse_dist_bytes, TARGET(campaign.reply_bytes),
      0, 0, "of the text of each reply", DEFAULT(ALL, "a few words")},
+    {"tokens", "N", FLAG_MODEL, RUN, flags_parse_count32, TARGET(campaign.model.tokens), 0,
+     CAMPAIGN_TOKENS_MAX, "of each reply, which streams; 0: in one go", DEFAULT(RUN, "0")},
+    {"token-interval", "D", FLAG_MODEL, DRIVE, flags_parse_duration,
+     TARGET(campaign.model.token_interval_ns), 0, NS_MAX_DURATION, "from one token to the next",
+     DEFAULT(RUN, "0")},
+    {"stream-journal", "MODE", FLAG_MODEL, DRIVE, flags_parse_name,
+     TARGET(campaign.model.rules.stream_journal), 0, 0, "of a stream: none, coalesced or token",
+     DEFAULT(RUN, "none"), NAMES(stream)},
+    {"model-error-rate", "P", FLAG_MODEL, DRIVE, flags_parse_share,
+     TARGET(campaign.model.error_rate), 0, 0, "share of calls that fail: 0.01 or 1%",
+     DEFAULT(RUN, "0")},
+    {"model-timeout", "D", FLAG_MODEL, DRIVE, flags_parse_duration,
+     TARGET(campaign.model.rules.timeout_ns), 0, NS_MAX_DURATION,
+     "a call that takes longer fails; 0: none", DEFAULT(RUN, "0")},
+    {"model-retries", "N", FLAG_MODEL, DRIVE, flags_parse_count32,
+     TARGET(campaign.model.rules.retries), 0, AGENT_RETRIES_MAX,
+     "of a call that fails, each after a back-off", DEFAULT(RUN, "0")},
+    {"hedge", "D", FLAG_MODEL, DRIVE, flags_parse_duration, TARGET(campaign.model.rules.hedge_ns),
+     0, NS_MAX_DURATION, "call again without an answer by then; 0: never", DEFAULT(RUN, "0")},
     {"journal", "URI", FLAG_JOURNAL, ALL, flags_parse_text, TARGET(campaign.journal_uri), 0, 0,
      "sqlite:PATH, postgres://… or, to run, memory", DEFAULT(RUN, "memory")},
     {"durability", "LEVEL", FLAG_JOURNAL, DRIVE, flags_parse_name, TARGET(campaign.durability), 0,
@@ -113,10 +132,6 @@ static const struct flag flags[] = {
     {"version", NULL, FLAG_OUTPUT, ALL, flags_parse_version, 0, 0, 0, "the version", NO_DEFAULT},
     {"help", NULL, FLAG_OUTPUT, ALL, flags_parse_help, 0, 0, 0, "print this and exit", NO_DEFAULT},
     LATER("warmup", "D"),
-    LATER("tokens", "N"),
-    LATER("token-interval", "D"),
-    LATER("stream-journal", "NAME"),
-    LATER("model-error-rate", "P"),
     LATER("slo-abort", NULL),
 };
 
@@ -307,6 +322,21 @@ static int check_arrival(struct options *options, struct errmsg *why)
     return errmsg_set(why, -EINVAL, "-arrival needs -rate or -stages");
 }
 
+int options_check_model(const struct options *options, struct errmsg *why)
+{
+    const struct campaign_config *campaign = &options->campaign;
+    const struct campaign_model *model = &campaign->model;
+    if (model->tokens > 0 && campaign_dist_if_given(&campaign->reply_bytes) != NULL)
+        return errmsg_set(why, -EINVAL, "-tokens and -reply-bytes exclude each other");
+    if (model->tokens == 0 && model->token_interval_ns > 0)
+        return errmsg_set(why, -EINVAL, "-token-interval needs -tokens");
+    if (model->tokens == 0 && model->rules.stream_journal != STREAM_JOURNAL_NONE)
+        return errmsg_set(why, -EINVAL, "-stream-journal needs -tokens");
+    if (model->rules.timeout_ns > 0 && model->rules.hedge_ns >= model->rules.timeout_ns)
+        return errmsg_set(why, -EINVAL, "-hedge must be shorter than -model-timeout");
+    return 0;
+}
+
 /* What only new runs can be told wrongly. */
 static int check_run(struct options *options, struct errmsg *why)
 {
@@ -315,6 +345,8 @@ static int check_run(struct options *options, struct errmsg *why)
     if (campaign->duration_ns > 0 && campaign->runs > 0)
         return errmsg_set(why, -EINVAL, "-runs and -duration exclude each other");
     int error = check_arrival(options, why);
+    if (error == 0)
+        error = options_check_model(options, why);
     if (error != 0)
         return error;
     if (campaign->duration_ns == 0 && campaign->runs == 0)

@@ -63,6 +63,9 @@ bool options_is_given(const struct options *options, size_t offset);
  * last. `at` starts from 0. */
 const struct dist *options_next_dist(const struct options *options, size_t *at, const char **flag);
 
+/* Whether what is said of the model goes together: 0 or -EINVAL. */
+int options_check_model(const struct options *options, struct errmsg *why);
+
 /* What -tool-retry calls it: "unknown=halt". */
 const char *options_retry_name(enum agent_retry retry);
 

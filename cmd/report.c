@@ -32,6 +32,13 @@ const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_TOOL_MEAN] = {"tool_mean_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_MODEL_CALLS] = {"model_calls", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_TOOL_CALLS] = {"tool_calls", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_MODEL_FAILURES] = {"model_failures", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_MODEL_TIMEOUTS] = {"model_timeouts", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_MODEL_RETRIES] = {"model_retries", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_HEDGES] = {"hedges", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_HEDGE_WINS] = {"hedge_wins", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_DISCARDED] = {"replies_discarded", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_DELTAS] = {"deltas", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_PEAK_TASKS] = {"peak_tasks", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_HEAP_DELTA] = {"heap_delta_bytes", METRIC_UNIT_BYTES, METRIC_OF_RESULT},
     [METRIC_TOTAL_ALLOC] = {"total_alloc_bytes", METRIC_UNIT_BYTES, METRIC_OF_RESULT},
@@ -176,6 +183,19 @@ static void compute_schedule(struct metric_value metrics[METRIC_COUNT],
         metrics[METRIC_OFFERED] = report_rate(result->runs_due, result->issuing_ns);
 }
 
+static void compute_model(struct metric_value metrics[METRIC_COUNT],
+                          const struct campaign_result *result)
+{
+    const struct model_count *count = &result->model_count;
+    metrics[METRIC_MODEL_FAILURES] = whole(count->failures);
+    metrics[METRIC_MODEL_TIMEOUTS] = whole(count->timeouts);
+    metrics[METRIC_MODEL_RETRIES] = whole(count->retries);
+    metrics[METRIC_HEDGES] = whole(count->hedges);
+    metrics[METRIC_HEDGE_WINS] = whole(count->hedge_wins);
+    metrics[METRIC_DISCARDED] = whole(count->discarded);
+    metrics[METRIC_DELTAS] = whole(count->deltas);
+}
+
 static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
                             const struct campaign_result *result)
 {
@@ -204,6 +224,7 @@ static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_PEAK_RSS] = whole(result->peak_rss_bytes);
     metrics[METRIC_CPU] = whole(result->cpu_ns);
     metrics[METRIC_CPU_PER_RUN] = mean(result->cpu_ns, ended);
+    compute_model(metrics, result);
     compute_store(metrics, result);
     compute_schedule(metrics, result);
     compute_recovery(metrics, result);

@@ -76,6 +76,8 @@ size_t report_figures(const struct report *report, struct figure figures[FIGURES
     add_quantile(&list, "response_p90", result->response, 0.90);
     add_quantile(&list, "response_p99", result->response, 0.99);
     add_quantile(&list, "response_p999", result->response, 0.999);
+    add_quantile(&list, "retried_p99", result->retried, 0.99);
+    add_quantile(&list, "token_lag_p99", result->token_lag, 0.99);
     add_quantile(&list, "append_p50", result->append, 0.50);
     add_quantile(&list, "append_p99", result->append, 0.99);
     add_quantile(&list, "dispatch_p99", result->dispatch, 0.99);

@@ -130,9 +130,9 @@ static json_t *dist_or_null(const struct dist *dist)
 }
 
 /* Rounded to what a flag can say. */
-static json_t *rate(double per_s)
+static json_t *rate(double value)
 {
-    return json_real(round(per_s * 1e6) / 1e6);
+    return json_real(round(value * 1e8) / 1e8);
 }
 
 static json_t *arrival(const struct campaign_config *campaign)
@@ -151,6 +151,18 @@ static json_t *stages(bool *failed, const struct arrival_plan *plan)
         append(failed, array, stage);
     }
     return array;
+}
+
+static void set_model(bool *failed, json_t *object, const struct campaign_model *model)
+{
+    set(failed, object, "tokens", whole(model->tokens));
+    set(failed, object, "token_interval_ns", whole(model->token_interval_ns));
+    set(failed, object, "stream_journal",
+        text_or_null(stream_journal_name(model->rules.stream_journal)));
+    set(failed, object, "model_error_rate", rate(model->error_rate));
+    set(failed, object, "model_timeout_ns", whole(model->rules.timeout_ns));
+    set(failed, object, "model_retries", whole(model->rules.retries));
+    set(failed, object, "hedge_ns", whole(model->rules.hedge_ns));
 }
 
 /* The value of every flag, as given, as the store says, or by default. */
@@ -179,6 +191,7 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "prompt_bytes", dist_or_null(&campaign->prompt_bytes));
     set(failed, object, "reply_bytes", dist_or_null(&campaign->reply_bytes));
     set(failed, object, "history", text_or_null(history_mode_name(campaign->history)));
+    set_model(failed, object, &campaign->model);
     set(failed, object, "ledger", text_or_null(campaign->ledger_path));
     /* What follows the scheme of a URI may be a password. */
     set(failed, object, "journal", text_or_null(report->result->journal_name));
@@ -261,6 +274,8 @@ static json_t *latency(bool *failed, const struct campaign_result *campaign)
     set(failed, object, "response", histogram(failed, campaign->response));
     set(failed, object, "service", histogram(failed, campaign->service));
     set(failed, object, "failed", histogram(failed, campaign->failed));
+    set(failed, object, "retried", histogram(failed, campaign->retried));
+    set(failed, object, "token_lag", histogram(failed, campaign->token_lag));
     set(failed, object, "append", histogram(failed, campaign->append));
     set(failed, object, "lag", histogram(failed, campaign->lag));
     set(failed, object, "dispatch", histogram(failed, campaign->dispatch));

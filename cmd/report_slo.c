@@ -11,6 +11,10 @@ static const struct hist *hist_of(const struct slo *slo, const struct campaign_r
         return result->service;
     case SLO_APPEND:
         return result->append;
+    case SLO_RETRIED:
+        return result->retried;
+    case SLO_TOKEN:
+        return result->token_lag;
     case SLO_DISPATCH:
         return result->dispatch;
     case SLO_RESPONSE:
@@ -56,6 +60,8 @@ static bool measure(const struct slo *slo, const struct report *report, double *
     case SLO_RESPONSE:
     case SLO_SERVICE:
     case SLO_APPEND:
+    case SLO_RETRIED:
+    case SLO_TOKEN:
     case SLO_DISPATCH:
         break;
     }

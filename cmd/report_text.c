@@ -101,6 +101,29 @@ static void print_journal_settings(FILE *out, const struct campaign_config *conf
                       units_format_duration_exact(config->retry_for_ns, text));
 }
 
+static void print_model(FILE *out, const struct campaign_model *model)
+{
+    const struct {
+        const char *flag;
+        uint64_t duration_ns;
+    } durations[] = {{"token-interval", model->token_interval_ns},
+                     {"model-timeout", model->rules.timeout_ns},
+                     {"hedge", model->rules.hedge_ns}};
+    char text[UNITS_TEXT_BYTES];
+    if (model->tokens > 0)
+        (void)fprintf(out, " tokens=%" PRIu32, model->tokens);
+    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++)
+        if (durations[i].duration_ns > 0)
+            (void)fprintf(out, " %s=%s", durations[i].flag,
+                          units_format_duration_exact(durations[i].duration_ns, text));
+    if (model->rules.stream_journal != STREAM_JOURNAL_NONE)
+        (void)fprintf(out, " stream-journal=%s", stream_journal_name(model->rules.stream_journal));
+    if (model->error_rate > 0)
+        (void)fprintf(out, " model-error-rate=%.8g", model->error_rate);
+    if (model->rules.retries > 0)
+        (void)fprintf(out, " model-retries=%" PRIu32, model->rules.retries);
+}
+
 /* What is not printed is at its default: two configurations never look the same. */
 static void print_what_is_not_default(FILE *out, const struct campaign_config *config)
 {
@@ -121,6 +144,7 @@ static void print_what_is_not_default(FILE *out, const struct campaign_config *c
         (void)fprintf(out, " history=%s", history_mode_name(config->history));
     if (config->timeout_ns > 0)
         (void)fprintf(out, " timeout=%s", units_format_duration_exact(config->timeout_ns, text));
+    print_model(out, &config->model);
     print_journal_settings(out, config);
     if (config->tool_retry != AGENT_RETRY_HALT)
         (void)fprintf(out, " tool-retry=%s", options_retry_name(config->tool_retry));
@@ -255,6 +279,32 @@ static void print_trouble(FILE *out, const struct report *report)
     (void)fputs(")\n", out);
 }
 
+/* What became of model calls where they did not all just answer, and of a stream's tokens. */
+static void print_exchange(FILE *out, const struct report *report)
+{
+    const struct campaign_result *result = report->result;
+    const struct model_count *count = &result->model_count;
+    if (result->retried->count > 0) {
+        (void)fputs("retried run latency: ", out);
+        print_percentiles(out, result->retried);
+        (void)fprintf(out, " (%" PRIu64 " runs, which run latency is without)\n",
+                      result->retried->count);
+    }
+    if (count->failures > 0 || count->hedges > 0)
+        (void)fprintf(out,
+                      "model: calls=%" PRIu64 " failures=%" PRIu64 " (timeouts=%" PRIu64
+                      ") retries=%" PRIu64 " hedges=%" PRIu64 " (won=%" PRIu64 " discarded=%" PRIu64
+                      ")\n",
+                      result->model_calls, count->failures, count->timeouts, count->retries,
+                      count->hedges, count->hedge_wins, count->discarded);
+    if (result->token_lag->count == 0)
+        return;
+    (void)fputs("token lag: ", out);
+    print_percentiles(out, result->token_lag);
+    (void)fprintf(out, " (%" PRIu64 " tokens, %" PRIu64 " deltas recorded)\n",
+                  result->token_lag->count, count->deltas);
+}
+
 /* In a closed loop nobody knows what an arrival would have waited. */
 static void print_load(FILE *out, const struct report *report)
 {
@@ -318,6 +368,7 @@ static int write_text(FILE *out, const struct report *report)
     print_resources(out, report);
     if (report_is_durable(report))
         print_store(out, report);
+    print_exchange(out, report);
     print_trouble(out, report);
     if (report->result->is_resumed)
         print_resumed(out, report); /* which is no load that is measured */

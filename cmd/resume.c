@@ -56,21 +56,45 @@ static int find_campaign(const struct campaign_config *config, struct search *se
     return error;
 }
 
+#define MEMBER(name)                                                                               \
+    {                                                                                              \
+        offsetof(struct options, campaign.name), sizeof(((struct options *)0)->campaign.name)      \
+    }
+
+/* What the campaign was goes behind what the flags said. Distributions take care of themselves:
+ * shape.h. */
+static void keep_given(struct options *options, const struct options *told)
+{
+    static const struct {
+        size_t offset;
+        size_t size;
+    } members[] = {
+        MEMBER(concurrency),
+        MEMBER(timeout_ns),
+        MEMBER(model.token_interval_ns),
+        MEMBER(model.rules.retries),
+        MEMBER(model.rules.timeout_ns),
+        MEMBER(model.rules.stream_journal),
+        MEMBER(model.error_rate),
+        MEMBER(model.rules.hedge_ns),
+    };
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        if (options_is_given(options, members[i].offset))
+            memcpy((char *)options + members[i].offset, (const char *)told + members[i].offset,
+                   members[i].size);
+}
+
 /* What the flags said goes before what the campaign was. */
 static int read_shape(struct options *options, const struct search *search, struct errmsg *why)
 {
     struct campaign_config *config = &options->campaign;
     struct errmsg reason = {.text = ""};
-    const uint32_t concurrency = config->concurrency;
-    const uint64_t timeout_ns = config->timeout_ns;
+    const struct options told = *options;
     int error = shape_read(config, search->description, &reason);
     if (error != 0)
         return errmsg_set(why, error, "campaign %" PRIu64 " cannot be resumed: %s", search->found,
                           reason.text);
-    if (options_is_given(options, offsetof(struct options, campaign.concurrency)))
-        config->concurrency = concurrency;
-    if (options_is_given(options, offsetof(struct options, campaign.timeout_ns)))
-        config->timeout_ns = timeout_ns;
+    keep_given(options, &told);
     config->campaign = search->found;
     config->run_key = search->key;
     if (config->tool_effect == TOOL_EFFECT_LEDGER && config->ledger_path == NULL)
@@ -81,7 +105,7 @@ static int read_shape(struct options *options, const struct search *search, stru
         return errmsg_set(why, -EINVAL,
                           "-ledger is of no use: campaign %" PRIu64 " has -tool-effect %s",
                           search->found, tool_effect_name(config->tool_effect));
-    return 0;
+    return options_check_model(options, why);
 }
 
 static int resume_what_is_named(struct options *options)

@@ -4,8 +4,8 @@
  *   p(99)<250ms   append.p(99.9)<=20ms   avg<1s   max<5s   errors<0.1%   rate>=2000
  *
  * The grammar is k6's for thresholds, with units. Percentiles, avg, min, med and max are of the
- * response time, or with a prefix of service, append or dispatch; errors is the share of runs that
- * ended and did not complete; rate the completed runs a second.
+ * response time, or with a prefix of service, append, retried, token or dispatch; errors is the
+ * share of runs that ended and did not complete; rate the completed runs a second.
  *
  * Ownership: the text is the caller's, and outlives it. Threading: pure functions.
  */
@@ -22,6 +22,8 @@ enum slo_subject {
     SLO_RESPONSE,
     SLO_SERVICE,
     SLO_APPEND,
+    SLO_RETRIED,
+    SLO_TOKEN,
     SLO_DISPATCH,
     SLO_ERRORS,
     SLO_RATE,

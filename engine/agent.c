@@ -67,6 +67,13 @@ static struct agent_action ask_model(struct agent *a)
 {
     a->state = AGENT_THINKING;
     a->turns++;
+    a->retries = 0;
+    return (struct agent_action){.kind = AGENT_ASK_MODEL};
+}
+
+/* The turn's model call once more. */
+static struct agent_action ask_again(void)
+{
     return (struct agent_action){.kind = AGENT_ASK_MODEL};
 }
 
@@ -143,8 +150,9 @@ static struct agent_action recorded(struct agent *a)
     case AGENT_ENDING:
         a->state = AGENT_ENDED;
         return (struct agent_action){.kind = AGENT_FINISH};
-    case AGENT_NEW:
     case AGENT_THINKING:
+        return a->record == RECORD_RETRY ? ask_again() : wait_more();
+    case AGENT_NEW:
     case AGENT_ENDED:
         break;
     }
@@ -152,12 +160,17 @@ static struct agent_action recorded(struct agent *a)
     return wait_more();
 }
 
-/* Goes on as after an ack, unless calls were begun that nothing more will be heard of. */
+/* Goes on as after an ack, unless calls were begun that nothing more will be heard of: of the
+ * model, which is then asked again, or of tools. */
 static __attribute__((cold, noinline)) struct agent_action resume(struct agent *a,
                                                                   enum agent_retry retry)
 {
     assert(a->is_recording && a->results == 0);
     bool has_begun = a->state == AGENT_ATTEMPTING || a->state == AGENT_ACTING;
+    if (!a->is_failing && a->state == AGENT_THINKING) {
+        a->is_recording = false;
+        return ask_again();
+    }
     if (a->is_failing || !has_begun || a->open == 0)
         return recorded(a);
     a->is_recording = false;
@@ -207,6 +220,13 @@ struct agent_action agent_step(struct agent *a, struct agent_event event)
         assert((a->open & ~a->results & (UINT64_C(1) << event.value)) != 0);
         a->results |= UINT64_C(1) << event.value;
         return record_result(a);
+    case AGENT_STREAMED:
+        assert(a->state == AGENT_THINKING);
+        return record(a, AGENT_THINKING, RECORD_DELTA, 0);
+    case AGENT_RETRIED:
+        assert(a->state == AGENT_THINKING && a->retries < AGENT_RETRIES_MAX);
+        a->retries++;
+        return record(a, AGENT_THINKING, RECORD_RETRY, 0);
     case AGENT_FAIL:
         return fail(a, (enum outcome)event.value);
     case AGENT_RESUME:

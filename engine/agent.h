@@ -10,6 +10,9 @@
  *   begin → (ask the model → record the reply → [record the attempts] → run the tools → record each
  * result)* → end
  *
+ * While the model is asked, pieces of its reply may be recorded as they stream in; and a call that
+ * fails is recorded before it is made again.
+ *
  * A run that was cut off stands where its last record was on its way. AGENT_RESUME takes it on from
  * there: that record is there, and what the process was doing is lost. The one thing that cannot
  * be known then is whether a tool that was attempted had its effect. Such a run ends as unknown,
@@ -29,7 +32,8 @@
 
 enum {
     AGENT_TOOLS_MAX = 64,
-    AGENT_PASSES_MAX = 255, /* how often the calls of a turn are attempted, at the most */
+    AGENT_PASSES_MAX = 255,  /* how often the calls of a turn are attempted, at the most */
+    AGENT_RETRIES_MAX = 100, /* how often a model call is made again, at the most */
 };
 
 /* Whether a tool call is said to change the world, and so journaled before it is made. */
@@ -58,9 +62,10 @@ bool outcome_is_recorded(enum outcome outcome);
 
 enum agent_state {
     AGENT_NEW,
-    AGENT_BEGINNING,  /* begin is being recorded */
-    AGENT_THINKING,   /* the model has been asked */
-    AGENT_DECIDING,   /* its reply is being recorded */
+    AGENT_BEGINNING, /* begin is being recorded */
+    AGENT_THINKING,  /* the model has been asked; pieces of its reply may be being recorded, or that
+                        it failed and is to be asked again */
+    AGENT_DECIDING,  /* its reply is being recorded */
     AGENT_ATTEMPTING, /* the attempts are being recorded, one after the other */
     AGENT_ACTING,     /* the tools run side by side; each result is recorded when it comes */
     AGENT_ENDING,     /* end is being recorded */
@@ -80,6 +85,7 @@ struct agent {
     uint16_t turns_max;
     uint8_t record;      /* enum record_kind, the last that was asked for */
     uint8_t record_call; /* of an attempt or a tool record */
+    uint8_t retries;     /* of the turn's model call, so far */
     uint64_t open;       /* a bit a call whose result is neither recorded nor on its way */
     uint64_t results;    /* a bit a call whose result waits to be recorded */
 };
@@ -91,6 +97,8 @@ enum agent_event_kind {
     AGENT_REPLIED,  /* the model's reply is complete and valid; value: how many tool calls it asks
                        for */
     AGENT_RESULT,   /* a tool call is over; value: which */
+    AGENT_STREAMED, /* a piece of the reply that is to be recorded; no record is on its way */
+    AGENT_RETRIED,  /* the model call has failed and is to be made again; likewise */
     AGENT_FAIL,     /* the run cannot go on; value: enum outcome, neither OUTCOME_COMPLETED nor
                        OUTCOME_UNKNOWN */
     AGENT_RESUME,   /* the record on its way was a run's last one; value: enum agent_retry */
@@ -108,7 +116,7 @@ enum agent_action_kind {
     AGENT_WAIT,   /* for what is on its way already */
     AGENT_RECORD, /* append a record of kind `record`, which the agent goes on naming; for attempts
                      and tools, of call `call` */
-    AGENT_ASK_MODEL,
+    AGENT_ASK_MODEL, /* for the turn's reply; again, where agent->retries tells so */
     AGENT_RUN_TOOLS, /* all calls of the last reply that have no recorded result */
     AGENT_FINISH,    /* the run is over, with agent->outcome */
 };

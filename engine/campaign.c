@@ -208,6 +208,7 @@ static void set_up_workers(struct campaign *c)
             .tool_effect = config->tool_effect,
             .tool_retry = config->tool_retry,
             .history = config->history,
+            .exchange = config->model.rules,
             .ledger_fd = c->ledger_fd,
         };
     }

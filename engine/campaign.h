@@ -20,6 +20,7 @@
 #include "engine/base/err.h"
 #include "engine/base/hist.h"
 #include "engine/message.h"
+#include "engine/run.h"
 #include "journal/journal.h"
 
 struct campaign;
@@ -30,6 +31,15 @@ enum {
     CAMPAIGN_THREADS_MAX = 256,
     CAMPAIGN_TURNS_MAX = 1000,
     CAMPAIGN_TOOLS_MAX = 64,
+    CAMPAIGN_TOKENS_MAX = 1000000,
+};
+
+/* How the model behaves, and what is done about it. */
+struct campaign_model {
+    uint32_t tokens; /* of each reply, which then streams; 0: replies come in one go */
+    uint64_t token_interval_ns;
+    double error_rate; /* the share of calls that fail */
+    struct exchange_rules rules;
 };
 
 struct campaign_config {
@@ -44,6 +54,7 @@ struct campaign_config {
     struct dist tool_latency;
     struct dist prompt_bytes; /* of the user's message; see campaign_dist_if_given() */
     struct dist reply_bytes;  /* of the text of each turn; likewise */
+    struct campaign_model model;
     uint32_t turns;
     uint32_t tools; /* a turn */
     enum tool_effect tool_effect;
@@ -123,6 +134,7 @@ struct campaign_result {
     uint64_t tool_ns;
     uint64_t queue_ns; /* the rest of the response time */
     uint64_t model_calls;
+    struct model_count model_count;
     uint64_t tool_calls;
     int64_t heap_delta_bytes;
     uint64_t total_alloc_bytes;
@@ -137,10 +149,13 @@ struct campaign_result {
     uint32_t shards;      /* files of the store; 0: it has none */
     uint32_t connections; /* likewise, to a server */
     enum durability durability;
-    struct hist *response; /* completed runs: intended start to end */
-    struct hist *service;  /* completed runs: actual start to end */
-    struct hist *failed;   /* response time of the others */
-    struct hist *append;   /* append to ack */
+    struct hist *response;  /* completed runs: intended start to end; see retried */
+    struct hist *service;   /* completed runs: actual start to end */
+    struct hist *failed;    /* response time of the others */
+    struct hist *retried;   /* response time of completed runs in which a model call was made again,
+                               which are not in the first two */
+    struct hist *token_lag; /* of a stream: a token's delivery after its time */
+    struct hist *append;    /* append to ack */
     struct hist *lag; /* a sample a turn of a scheduler: its length, or how late its most overdue
         timer was, if that is more */
     struct hist *dispatch;  /* of an open loop: how late a run was started that could have been */

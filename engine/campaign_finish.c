@@ -8,6 +8,17 @@
 #include "engine/base/resource.h"
 #include "engine/campaign_parts.h"
 
+static void add_model_count(struct model_count *sum, const struct model_count *count)
+{
+    sum->failures += count->failures;
+    sum->timeouts += count->timeouts;
+    sum->retries += count->retries;
+    sum->hedges += count->hedges;
+    sum->hedge_wins += count->hedge_wins;
+    sum->discarded += count->discarded;
+    sum->deltas += count->deltas;
+}
+
 static void merge_worker(struct campaign_result *result, const struct worker *w)
 {
     struct journal_totals totals = journal_writer_totals(w->env.journal);
@@ -31,6 +42,7 @@ static void merge_worker(struct campaign_result *result, const struct worker *w)
     result->queue_ns += w->queue_ns;
     result->model_calls += w->env.model_calls;
     result->tool_calls += w->env.tool_calls;
+    add_model_count(&result->model_count, &w->env.model_count);
     result->total_alloc_bytes += w->allocated_bytes;
     double busy = w->driven_ns > 0 ? 1 - (double)w->idle_ns / (double)w->driven_ns : 0;
     result->busiest = busy > result->busiest ? busy : result->busiest;
@@ -51,6 +63,8 @@ static void merge_hists(struct campaign *c, struct campaign_result *result)
         hist_merge(first->response, w->response);
         hist_merge(first->service, w->service);
         hist_merge(first->failed, w->failed);
+        hist_merge(first->retried, w->retried);
+        hist_merge(first->token_lag, w->token_lag);
         hist_merge(first->append, w->append);
         hist_merge(first->lag, w->lag);
         hist_merge(first->dispatch, w->dispatch);
@@ -59,6 +73,8 @@ static void merge_hists(struct campaign *c, struct campaign_result *result)
     result->response = first->response;
     result->service = first->service;
     result->failed = first->failed;
+    result->retried = first->retried;
+    result->token_lag = first->token_lag;
     result->append = first->append;
     result->lag = first->lag;
     result->dispatch = first->dispatch;

@@ -10,21 +10,25 @@
 
 #include "engine/base/chunk.h"
 #include "engine/base/prose.h"
+#include "engine/exchange.h"
 #include "engine/recovery.h"
 #include "engine/run.h"
 
 /* Messages and records, with what is around them. Drawn texts come on top of the short ones. */
 enum {
-    INPUT_BYTES = 60,               /* the user's message */
-    REPLY_BYTES = 75,               /* an assistant's message, without its calls */
-    CALL_BYTES = 125,               /* a call in it, and the message with its result */
-    RUN_RECORDS_BYTES = 263,        /* begin, end, index */
-    FINAL_RECORD_BYTES = 300,       /* model, of the last turn */
-    TURN_RECORD_BYTES = 216,        /* model, of a turn before, without its calls */
-    CALL_RECORDS_BYTES = 250,       /* a call in it, attempt and tool */
-    CALL_RECORD_BYTES = 60,         /* of these, in the model record */
-    TOOL_TASK_BYTES = 256,          /* a call in flight */
-    DEADLINE_BYTES = 40,            /* a slot's, with -timeout */
+    INPUT_BYTES = 60,         /* the user's message */
+    REPLY_BYTES = 75,         /* an assistant's message, without its calls */
+    CALL_BYTES = 125,         /* a call in it, and the message with its result */
+    RUN_RECORDS_BYTES = 263,  /* begin, end, index */
+    FINAL_RECORD_BYTES = 300, /* model, of the last turn */
+    TURN_RECORD_BYTES = 216,  /* model, of a turn before, without its calls */
+    CALL_RECORDS_BYTES = 250, /* a call in it, attempt and tool */
+    CALL_RECORD_BYTES = 60,   /* of these, in the model record */
+    TOOL_TASK_BYTES = 256,    /* a call in flight */
+    DEADLINE_BYTES = 40,      /* a slot's, with -timeout */
+    TOKEN_BYTES = 4,          /* of a streamed reply, on average */
+    DELTA_RECORD_BYTES = 60,  /* without the text */
+    RETRY_RECORD_BYTES = 90,
     BEGUN_BYTES = CHUNK_HUGE_BYTES, /* a worker's last chunk; its thread is counted with it */
 };
 
@@ -104,7 +108,9 @@ struct survey {
 static bool is_surveyed(const struct campaign_config *config)
 {
     return campaign_dist_if_given(&config->prompt_bytes) != NULL ||
-           campaign_dist_if_given(&config->reply_bytes) != NULL || config->history != HISTORY_DELTA;
+           campaign_dist_if_given(&config->reply_bytes) != NULL ||
+           config->history != HISTORY_DELTA || config->model.tokens > 0 ||
+           config->model.error_rate > 0;
 }
 
 static bool is_constant(const struct campaign_config *config)
@@ -118,6 +124,40 @@ static uint64_t draw(const struct campaign_config *config, const struct dist *di
     return campaign_dist_if_given(dist) == NULL
                ? 0
                : prose_draw_bytes(dist, prng_stream(config->seed, run, purpose, turn));
+}
+
+static uint64_t draw_reply(const struct campaign_config *config, uint64_t run, uint32_t turn)
+{
+    return config->model.tokens > 0
+               ? (uint64_t)config->model.tokens * TOKEN_BYTES
+               : draw(config, &config->reply_bytes, run, PRNG_REPLY_BYTES, turn);
+}
+
+/* Records of the pieces of a reply and of tries that fail, of one turn. */
+static uint64_t exchange_records(const struct campaign_config *config)
+{
+    const struct campaign_model *model = &config->model;
+    uint64_t text = (uint64_t)model->tokens * TOKEN_BYTES;
+    uint64_t deltas = 0;
+    double failures = 0;
+    if (model->rules.stream_journal == STREAM_JOURNAL_TOKEN)
+        deltas = model->tokens;
+    else if (model->rules.stream_journal == STREAM_JOURNAL_COALESCED)
+        deltas = text / COALESCE_CHARS_MAX + 1;
+    for (uint32_t retry = 0; retry < model->rules.retries && model->error_rate > 0; retry++)
+        failures += pow(model->error_rate, retry + 1.0);
+    return (deltas > 0 ? text : 0) + deltas * DELTA_RECORD_BYTES +
+           (uint64_t)(failures * RETRY_RECORD_BYTES);
+}
+
+/* What a run in flight has besides, where its model calls are not plain ones. */
+static uint64_t exchange_bytes(const struct campaign_config *config)
+{
+    const struct campaign_model *model = &config->model;
+    uint64_t text = model->rules.stream_journal == STREAM_JOURNAL_NONE
+                        ? 0
+                        : least((uint64_t)model->tokens * TOKEN_BYTES, COALESCE_TEXT_BYTES);
+    return exchange_is_wanted(&model->rules) ? sizeof(struct exchange) * 5 / 4 + 4 * text : 0;
 }
 
 /* The memory journal's chunks lose their rest to a record that does not fit: the larger it is, the
@@ -147,15 +187,16 @@ static void survey_run(struct survey *s, const struct campaign_config *config, u
     uint64_t record_max = run;
     unsigned first_block = block_size_of(history);
     for (uint32_t turn = 0; turn < config->turns && history < JOURNAL_PAYLOAD_BYTES_MAX; turn++) {
-        uint64_t reply = draw(config, &config->reply_bytes, number, PRNG_REPLY_BYTES, turn);
+        uint64_t reply = draw_reply(config, number, turn);
+        uint64_t exchange = exchange_records(config);
         bool is_last = turn + 1 == config->turns;
         uint64_t calls = is_last ? 0 : config->tools;
         uint64_t record = (is_last ? FINAL_RECORD_BYTES : TURN_RECORD_BYTES) + reply;
         if (config->history == HISTORY_SNAPSHOT)
             record += history + calls * CALL_RECORD_BYTES;
         history += REPLY_BYTES + reply + calls * CALL_BYTES;
-        records += kept_bytes(record) + calls * CALL_RECORDS_BYTES;
-        run += record + calls * CALL_RECORDS_BYTES;
+        records += kept_bytes(record) + calls * CALL_RECORDS_BYTES + exchange;
+        run += record + calls * CALL_RECORDS_BYTES + exchange;
         record_max = record > record_max ? record : record_max;
     }
     history = least(history, JOURNAL_PAYLOAD_BYTES_MAX);
@@ -253,10 +294,11 @@ uint64_t memory_plan_runs_of_worker(const struct campaign_config *config)
     return (memory_plan_runs_in_flight(config) + workers - 1) / workers;
 }
 
-static uint64_t tools_bytes(const struct campaign_config *config)
+/* Of tool calls, and of model calls that are not plain ones. */
+static uint64_t calls_bytes(const struct campaign_config *config)
 {
     uint64_t tools = config->turns > 1 ? (uint64_t)config->tools * TOOL_TASK_BYTES : 0;
-    return memory_plan_runs_in_flight(config) * tools;
+    return memory_plan_runs_in_flight(config) * (tools + exchange_bytes(config));
 }
 
 /* The records that the workers have read of the runs that they resume. */
@@ -290,7 +332,7 @@ static void plan_surveyed(struct memory_plan *plan, const struct campaign_config
     plan->fixed += workers * scratch + batches_bytes(config, s.record_bytes_max);
     plan->fixed += blocks_bytes(config, (uint64_t)s.records_mean, s.run_bytes_max);
     plan->histories = workers * surveyed_histories(&s, config, memory_plan_runs_of_worker(config)) +
-                      tools_bytes(config);
+                      calls_bytes(config);
     plan->records = surveyed_records(&s, config, runs);
 }
 
@@ -302,7 +344,7 @@ struct memory_plan memory_plan_make(const struct campaign_config *config)
     uint64_t slot = sizeof(struct run) + (config->timeout_ns > 0 ? DEADLINE_BYTES : 0);
     struct memory_plan plan = {
         .fixed = PROCESS_BYTES + memory_plan_workers(config) * THREAD_BYTES + in_flight * slot,
-        .histories = in_flight * history_bytes(config) + tools_bytes(config),
+        .histories = in_flight * history_bytes(config) + calls_bytes(config),
         .records = multiply(runs, recorded_bytes(config)),
     };
     if (is_surveyed(config))
@@ -369,7 +411,7 @@ uint64_t memory_plan_journal_max(const struct campaign_config *config)
 uint64_t memory_plan_warm(const struct campaign_config *config)
 {
     struct memory_plan plan = memory_plan_make(config);
-    uint64_t history = plan.histories - tools_bytes(config);
+    uint64_t history = plan.histories - calls_bytes(config);
     uint64_t bytes = least(add(plan.records, history), config->memory_bytes_max);
     bytes = least(bytes, WARM_BYTES_MAX) / memory_plan_workers(config);
     return bytes + least(bytes, WARM_SPARE_BYTES_MAX) + WARM_FIXED_BYTES;

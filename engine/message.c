@@ -192,6 +192,13 @@ int reply_add_arguments(struct reply *r, struct history *h, struct pool *pool, c
     return a.error;
 }
 
+void reply_discard(struct reply *r, struct history *h)
+{
+    if (r->state != REPLY_NONE)
+        h->size = r->start - 1; /* with the comma before it */
+    *r = (struct reply){.state = REPLY_NONE};
+}
+
 int reply_finish(struct reply *r, struct history *h, struct pool *pool)
 {
     struct appender a = {h, pool, 0};

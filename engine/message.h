@@ -67,6 +67,8 @@ int reply_add_call(struct reply *r, struct history *h, struct pool *pool, uint32
                    const char *name, size_t size);
 int reply_add_arguments(struct reply *r, struct history *h, struct pool *pool, const char *json,
                         size_t size);
+/* Takes what there is of it out of the history again. */
+void reply_discard(struct reply *r, struct history *h);
 int reply_finish(struct reply *r, struct history *h, struct pool *pool);
 
 /* A reply that is there as a whole, as message_of_reply() gave it: instead of a stream. */

@@ -79,6 +79,22 @@ void record_write_tool(struct json_writer *w, uint32_t call_id, const char *text
     json_write_literal(w, "}");
 }
 
+void record_write_retry(struct json_writer *w, uint32_t attempt, const char *error, size_t size)
+{
+    write_field(w, "{\"attempt\":", attempt);
+    json_write_literal(w, ",\"error\":");
+    json_write_string(w, error, size);
+    json_write_literal(w, "}");
+}
+
+void record_write_delta(struct json_writer *w, uint32_t piece, const char *text, size_t size)
+{
+    write_field(w, "{\"piece\":", piece);
+    json_write_literal(w, ",\"text\":");
+    json_write_string(w, text, size);
+    json_write_literal(w, "}");
+}
+
 void record_write_end(struct json_writer *w, const struct record_end *end)
 {
     json_write_literal(w, "{\"outcome\":\"");

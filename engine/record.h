@@ -1,5 +1,5 @@
 /*
- * record: the payloads of the five kinds of records of a run, as compact JSON: written, and read
+ * record: the payloads of the seven kinds of records of a run, as compact JSON: written, and read
  * back (record_read.c). What they hold is told in docs/journal.md.
  *
  * Values reach disks: keys are append-only, and `v` in begin tells the format. Ownership: the
@@ -59,10 +59,11 @@ struct record {
     enum record_kind kind;
     uint32_t call_id;      /* of attempt and tool; of model: the first call's, 0 without calls */
     uint32_t call_count;   /* of model: tool calls, numbered on from call_id */
-    uint32_t attempt;      /* of attempt: its number, from 1 */
+    uint32_t attempt;      /* of attempt and retry: its number, of a tool or a model call, from 1;
+                              of delta: which piece of its reply, likewise */
     bool is_error;         /* of tool */
     struct json_span text; /* begin: the input; model: the assistant's message; tool: the result or
-                              the error; attempt: the arguments */
+                              the error; attempt: the arguments; retry: the error; delta */
     struct json_span tool; /* of attempt: its name */
     union {
         struct record_begin begin; /* without input: that is `text` */
@@ -83,6 +84,10 @@ void record_write_attempt(struct json_writer *w, uint32_t call_id, const struct 
 /* `is_error`: the text is what the call failed with. */
 void record_write_tool(struct json_writer *w, uint32_t call_id, const char *text, size_t size,
                        bool is_error);
+/* `attempt`: how many tries of this model call have failed, of which this is the last. */
+void record_write_retry(struct json_writer *w, uint32_t attempt, const char *error, size_t size);
+/* `piece`: its number in the reply, from 1. */
+void record_write_delta(struct json_writer *w, uint32_t piece, const char *text, size_t size);
 void record_write_end(struct json_writer *w, const struct record_end *end);
 
 #endif

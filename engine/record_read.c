@@ -242,6 +242,28 @@ static void read_tool(struct json_reader *r, struct record *record)
     read_text(r, &record->text, "a result that is no text");
 }
 
+/* --- retry and delta --- */
+
+static void read_retry(struct json_reader *r, struct record *record)
+{
+    pass(r, "{\"attempt\":", "a retry record without an attempt");
+    record->attempt = read_u32(r, "an attempt that is no number");
+    if (record->attempt == 0)
+        (void)json_fail(r, "an attempt numbered 0");
+    pass(r, ",\"error\":", "a retry record without an error");
+    read_text(r, &record->text, "an error that is no text");
+}
+
+static void read_delta(struct json_reader *r, struct record *record)
+{
+    pass(r, "{\"piece\":", "a delta record without a number");
+    record->attempt = read_u32(r, "a piece that is no number");
+    if (record->attempt == 0)
+        (void)json_fail(r, "a piece numbered 0");
+    pass(r, ",\"text\":", "a delta record without text");
+    read_text(r, &record->text, "a delta that is no text");
+}
+
 /* --- end --- */
 
 static enum outcome read_outcome(struct json_reader *r)
@@ -294,6 +316,12 @@ static void read_values(struct json_reader *r, struct record *record)
         return;
     case RECORD_END:
         read_end(r, record);
+        return;
+    case RECORD_RETRY:
+        read_retry(r, record);
+        return;
+    case RECORD_DELTA:
+        read_delta(r, record);
         return;
     }
     (void)json_fail(r, "a record of an unknown kind"); /* as a damaged store may say */

@@ -47,6 +47,8 @@ static struct agent agent_of(const struct replay *r)
         .tools = r->tools,
         .attempted = r->attempted,
         .passes = r->passes,
+        .record = r->record,
+        .retries = r->retries,
         .turns = r->turns,
         .turns_max = r->turns_max,
         .open = r->open,
@@ -62,6 +64,8 @@ static void keep_agent(struct replay *r, const struct agent *a)
     r->tools = a->tools;
     r->attempted = a->attempted;
     r->passes = a->passes;
+    r->record = a->record;
+    r->retries = a->retries;
     r->turns = a->turns;
     r->turns_max = a->turns_max;
     r->open = a->open;
@@ -112,11 +116,50 @@ static const char *replay_begin(struct replay *r, const struct record_begin *beg
     return NULL;
 }
 
+/* The agent as the model is at work for it: NULL, or why it is not. A stream that was cut off, as
+ * by a kill, leaves it as one that goes on. */
+static const char *think(const struct replay *r, struct agent *a)
+{
+    *a = agent_of(r);
+    (void)step(a, AGENT_RECORDED, 0);
+    return a->state == AGENT_THINKING ? NULL : "the model was not asked";
+}
+
+static const char *replay_retry(struct replay *r, const struct record *record)
+{
+    struct agent a;
+    const char *why = think(r, &a);
+    if (why != NULL)
+        return why;
+    if (record->attempt != a.retries + 1u || record->attempt > AGENT_RETRIES_MAX)
+        return "the number of the attempt is not one more than before";
+    (void)step(&a, AGENT_RETRIED, 0);
+    keep_agent(r, &a);
+    r->pieces = 0;
+    return NULL;
+}
+
+/* A reply streams from its beginning, again where the process that had asked was lost. */
+static const char *replay_delta(struct replay *r, uint32_t piece)
+{
+    struct agent a;
+    const char *why = think(r, &a);
+    if (why != NULL)
+        return why;
+    if (piece != 1 && piece != r->pieces + 1)
+        return "it is not the next piece of the reply";
+    (void)step(&a, AGENT_STREAMED, 0);
+    keep_agent(r, &a);
+    r->pieces = piece;
+    return NULL;
+}
+
 static const char *replay_model(struct replay *r, const struct record *record)
 {
-    struct agent a = agent_of(r);
-    if (step(&a, AGENT_RECORDED, 0).kind != AGENT_ASK_MODEL)
-        return "the model was not asked";
+    struct agent a;
+    const char *why = think(r, &a);
+    if (why != NULL)
+        return why;
     uint32_t calls = r->calls + r->tools;
     if (record->call_count > 0 && record->call_id != calls + 1)
         return "its tool calls are not numbered on from those before";
@@ -124,6 +167,7 @@ static const char *replay_model(struct replay *r, const struct record *record)
     keep_agent(r, &a);
     r->calls = calls;
     r->tokens += tokens_sum(record->model.prompt_tokens, record->model.completion_tokens);
+    r->pieces = 0;
     r->reach_more = 0;
     for (unsigned i = 0; i < REPLAY_REACH_MAX; i++)
         r->reach[i] = 0;
@@ -275,6 +319,12 @@ const char *replay_record(struct replay *r, const struct record *record)
         break;
     case RECORD_END:
         why = replay_end(r, &record->end);
+        break;
+    case RECORD_RETRY:
+        why = replay_retry(r, record);
+        break;
+    case RECORD_DELTA:
+        why = replay_delta(r, record->attempt);
         break;
     }
     r->seq += why == NULL;

@@ -29,6 +29,7 @@ struct replay {
     uint32_t seq;    /* of the next record */
     uint32_t calls;  /* tool calls of the turns before the present one */
     uint32_t tokens; /* prompt and completion tokens so far, both in one sum */
+    uint32_t pieces; /* of the reply that is streaming */
     uint16_t turns;
     uint16_t turns_max;
     uint8_t state;
@@ -39,12 +40,14 @@ struct replay {
      * each came; further ones are only counted. */
     uint8_t reach[REPLAY_REACH_MAX];
     uint8_t reach_more;
+    uint8_t record; /* enum record_kind: the last */
+    uint8_t retries;
     uint8_t outcome : 3; /* once it has ended */
     bool has_effect : 1;
     bool has_error : 1; /* a tool call ended in an error: the next record is the end */
     bool is_broken : 1; /* a fault was found */
 };
-static_assert(sizeof(struct replay) == 40, "verify keeps one a run, by the million");
+static_assert(sizeof(struct replay) == 48, "verify keeps one a run, by the million");
 static_assert(OUTCOME_COUNT <= 8, "an outcome fits");
 
 /* What is wrong with a record where it stands. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/digest.h"
+#include "engine/exchange.h"
 #include "engine/run_parts.h"
 
 enum { SCRATCH_BYTES_MIN = 16 << 10 };
@@ -66,6 +67,19 @@ static void append_record(struct run *run, uint64_t now_ns)
                    (size_t)(w.at - run->env->scratch));
 }
 
+/* How long the append took. What is between the ack and now, the run has waited for its scheduler;
+ * for the append of a delta it does not wait, but goes on waiting for the model. */
+static inline uint64_t settle_append(struct run *run, bool is_delta, uint64_t now_ns)
+{
+    uint64_t settled_ns = journal_settled_ns(run->env->journal);
+    if (__builtin_expect(is_delta, 0))
+        return time_until(settled_ns, run->exchange->appended_ns);
+    uint64_t append_ns = time_until(settled_ns, run->since_ns);
+    run->time.journal_ns += append_ns;
+    run->since_ns = now_ns;
+    return append_ns;
+}
+
 static void on_record_done(struct journal_append *append, int result)
 {
     struct run *run = container_of(append, struct run, append);
@@ -74,10 +88,8 @@ static void on_record_done(struct journal_append *append, int result)
         append_record(run, now_ns); /* the wait for room goes on counting as the journal's */
         return;
     }
-    /* What is between the ack and now, the run has waited for its scheduler. */
-    uint64_t append_ns = time_until(journal_settled_ns(run->env->journal), run->since_ns);
-    run->time.journal_ns += append_ns;
-    run->since_ns = now_ns;
+    bool is_delta = run->agent.record == RECORD_DELTA;
+    uint64_t append_ns = settle_append(run, is_delta, now_ns);
     if (result != JOURNAL_ACKED) {
         /* These three are about this record; anything else is about the store. */
         if (result != JOURNAL_CONFLICT && result != JOURNAL_GAP && result != JOURNAL_TOO_LARGE)
@@ -94,6 +106,8 @@ static void on_record_done(struct journal_append *append, int result)
     if (reason != NULL)
         run_fail(run, OUTCOME_FAILED, reason, now_ns);
     run_advance(run, (struct agent_event){AGENT_RECORDED, 0}, now_ns);
+    if (is_delta && run->agent.state == AGENT_THINKING)
+        exchange_go_on(run->exchange, now_ns);
 }
 
 /* --- the model --- */
@@ -156,11 +170,9 @@ static void on_reply_finished(struct run *run, const struct model_event *event, 
 }
 
 /* Pieces are written to the history as they come. The first that cannot be is remembered until the
- * stream ends: it is the model's to end it. */
-static void on_model_event(struct model_call *call, const struct model_event *event,
-                           uint64_t now_ns)
+ * stream ends: it is the model's to end it. Inline, so that the plain call's is one function. */
+static inline void hear(struct run *run, const struct model_event *event, uint64_t now_ns)
 {
-    struct run *run = container_of(call, struct run, model_call);
     struct pool *pool = &run->env->pool;
     int error = 0;
     switch (event->kind) {
@@ -180,14 +192,27 @@ static void on_model_event(struct model_call *call, const struct model_event *ev
         run->time.model_ns += time_until(event->due_ns, run->since_ns);
         now_ns = loop_clock_ns(&run->env->sched->loop);
         run->since_ns = now_ns;
-        if (event->kind == MODEL_FINISH)
+        if (event->kind == MODEL_FINISH) {
             on_reply_finished(run, event, now_ns);
-        else
+        } else {
+            run->env->model_count.failures++;
             fail_with(run, OUTCOME_FAILED, event->bytes, event->size, now_ns);
+        }
         return;
     }
     if (error != 0 && run->reply.error == 0)
         run->reply.error = (int16_t)error;
+}
+
+static void on_model_event(struct model_call *call, const struct model_event *event,
+                           uint64_t now_ns)
+{
+    hear(container_of(call, struct run, model_call), event, now_ns);
+}
+
+void run_hear(struct run *run, const struct model_event *event, uint64_t now_ns)
+{
+    hear(run, event, now_ns);
 }
 
 bool run_compose_request(struct run *run, uint64_t *digest, size_t *size)
@@ -205,11 +230,15 @@ static void ask_model(struct run *run, uint64_t now_ns)
 {
     struct run_env *env = run->env;
     size_t size = 0;
+    run->reply = (struct reply){.state = REPLY_NONE};
+    if (exchange_is_wanted(&env->shape->exchange)) {
+        exchange_ask(run, now_ns);
+        return;
+    }
     if (!run_compose_request(run, &run->request_digest, &size)) {
         run_fail(run, OUTCOME_FAILED, "no memory to compose a request", now_ns);
         return;
     }
-    run->reply = (struct reply){.state = REPLY_NONE};
     env->model_calls++;
     model_submit(env->model, &run->model_call, env->scratch, size, now_ns);
 }
@@ -290,16 +319,25 @@ static void free_tools(struct run *run)
 /* Lets go of the model and of tools whose time has not come: their effects have not happened. */
 static void stop_waiting(struct run *run)
 {
-    if (run->agent.state == AGENT_THINKING)
+    if (run->exchange != NULL)
+        exchange_stop(run->exchange);
+    else if (run->agent.state == AGENT_THINKING)
         model_cancel(run->env->model, &run->model_call);
     for (struct tool_task *task = run->tools; task != NULL; task = task->next)
         loop_timer_stop(&run->env->sched->loop, &task->timer);
 }
 
-static void finish(struct run *run, uint64_t now_ns)
+static void free_all(struct run *run)
 {
     free_tools(run);
+    if (run->exchange != NULL)
+        exchange_close(run->exchange);
     history_free(&run->history, &run->env->pool);
+}
+
+static void finish(struct run *run, uint64_t now_ns)
+{
+    free_all(run);
     run->env->ended(run->env, run, now_ns);
 }
 
@@ -360,6 +398,5 @@ void run_time_out(struct run *run, uint64_t now_ns)
 void run_abandon(struct run *run)
 {
     stop_waiting(run);
-    free_tools(run);
-    history_free(&run->history, &run->env->pool);
+    free_all(run);
 }

@@ -22,14 +22,32 @@
 #include "engine/base/err.h"
 #include "engine/base/hist.h"
 #include "engine/base/pool.h"
+#include "engine/coalesce.h"
 #include "engine/message.h"
 #include "engine/sched.h"
 #include "journal/journal.h"
 #include "stub_model/model.h"
 
+struct exchange;
 struct recovered_run;
 struct run;
 struct tool_task;
+
+/* What is recorded of a reply while it streams. */
+enum stream_journal {
+    STREAM_JOURNAL_NONE,
+    STREAM_JOURNAL_COALESCED, /* pieces that coalesce.h makes of it */
+    STREAM_JOURNAL_TOKEN,     /* each token; those that come during an append share the next */
+};
+const char *stream_journal_name(enum stream_journal mode); /* the flag's, and the result's */
+
+/* What is done about model calls that are slow or fail, and of replies while they stream. */
+struct exchange_rules {
+    enum stream_journal stream_journal;
+    uint32_t retries;    /* of a call that fails */
+    uint64_t timeout_ns; /* of a call; 0: none */
+    uint64_t hedge_ns;   /* without an answer by then a second call is made; 0: never */
+};
 
 /* The shape of every run of a campaign. */
 struct run_shape {
@@ -42,7 +60,19 @@ struct run_shape {
     enum tool_effect tool_effect;
     enum agent_retry tool_retry; /* of resumed runs */
     enum history_mode history;   /* what model records hold of it */
+    struct exchange_rules exchange;
     int ledger_fd;
+};
+
+/* What became of model calls, besides plain answers. */
+struct model_count {
+    uint64_t failures; /* tries that ended in an error or in -model-timeout, which are the next */
+    uint64_t timeouts;
+    uint64_t retries;
+    uint64_t hedges; /* second calls, while the first had not answered */
+    uint64_t hedge_wins;
+    uint64_t discarded; /* calls given up for the other's answer */
+    uint64_t deltas;    /* pieces of replies recorded */
 };
 
 /* What the runs of one scheduler share. */
@@ -52,12 +82,14 @@ struct run_env {
     struct model *model;
     const struct run_shape *shape;
     struct pool pool; /* histories and tool calls */
-    char *scratch;    /* where requests and records are composed */
+    struct coalesce_env coalesce;
+    char *scratch; /* where requests and records are composed */
     size_t scratch_bytes;
     struct hist *append;   /* append to ack */
     bool has_store_failed; /* it has refused a record that there was nothing wrong with */
     bool is_journal_full;  /* since it is at its bound */
     uint64_t model_calls;
+    struct model_count model_count;
     uint64_t tool_calls;       /* that have happened */
     struct errmsg first_error; /* why the first run that did not complete did not */
     /* The run is over; its struct may be started again, from a later step. */
@@ -75,6 +107,7 @@ struct run {
     struct task task; /* the owner's: to be started from the run queue */
     struct run_env *env;
     struct model_call model_call; /* holds the run's number */
+    struct exchange *exchange;    /* NULL where plain model calls are made, or none yet */
     struct journal_append append; /* holds the seq and the digest */
     struct agent agent;
     struct history history;
@@ -89,6 +122,7 @@ struct run {
     uint32_t prompt_tokens_total;
     uint32_t completion_tokens_total;
     uint32_t calls_total; /* tool calls whose result is recorded */
+    bool has_retried;     /* a model call */
 };
 static_assert(sizeof(struct run) <= 512, "the bound of the design");
 

@@ -33,6 +33,9 @@ void run_advance(struct run *run, struct agent_event event, uint64_t now_ns);
 /* The run ends as it must; the first reason of all runs is kept. */
 void run_fail(struct run *run, enum outcome outcome, const char *reason, uint64_t now_ns);
 
+/* A piece of the model's reply, or its end. */
+void run_hear(struct run *run, const struct model_event *event, uint64_t now_ns);
+
 /* A writer on the scratch with room for `bytes`, or an empty one that is full at once. */
 struct json_writer run_scratch(struct run_env *env, size_t bytes);
 

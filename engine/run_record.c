@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/prose.h"
+#include "engine/exchange.h"
 #include "engine/record.h"
 #include "engine/run_parts.h"
 
@@ -151,6 +152,25 @@ static struct json_writer compose_end(struct run *run)
     return w;
 }
 
+static struct json_writer compose_retry(struct run *run)
+{
+    const struct exchange *exchange = run->exchange;
+    size_t size = strlen(exchange->failure);
+    struct json_writer w = run_scratch(run->env, record_bytes_max(size));
+    record_write_retry(&w, run->agent.retries, exchange->failure, size);
+    return w;
+}
+
+static struct json_writer compose_delta(struct run *run)
+{
+    struct json_span text;
+    if (!exchange_take_delta(run->exchange, &text))
+        return (struct json_writer){.is_full = true};
+    struct json_writer w = run_scratch(run->env, record_bytes_max(text.size));
+    record_write_delta(&w, run->exchange->pieces + 1, text.bytes, text.size);
+    return w;
+}
+
 struct json_writer run_compose(struct run *run)
 {
     switch ((enum record_kind)run->agent.record) {
@@ -164,6 +184,10 @@ struct json_writer run_compose(struct run *run)
         return compose_tool(run);
     case RECORD_END:
         return compose_end(run);
+    case RECORD_RETRY:
+        return compose_retry(run);
+    case RECORD_DELTA:
+        return compose_delta(run);
     }
     assert(!"unknown record kind");
     return (struct json_writer){.is_full = true};
@@ -223,6 +247,10 @@ const char *run_keep(struct run *run, struct errmsg *failure)
     case RECORD_ATTEMPT:
         (*recorded_tool(run))->attempt++;
         return NULL;
+    case RECORD_DELTA:
+        exchange_keep_delta(run->exchange);
+        return NULL;
+    case RECORD_RETRY:
     case RECORD_MODEL:
     case RECORD_END:
         return NULL;

@@ -147,6 +147,9 @@ static const char *take(struct run *run, const struct journal_record *from,
         return take_attempt(run, record);
     case RECORD_TOOL:
         return take_tool(run, record, verdict);
+    case RECORD_RETRY:
+    case RECORD_DELTA:
+        return NULL; /* of what is asked again, nothing is kept but in the agent */
     case RECORD_END:
         return "the run has ended already";
     }

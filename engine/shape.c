@@ -4,11 +4,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/json_read.h"
 #include "engine/base/json_write.h"
+#include "engine/base/units.h"
 
 enum { SHAPE_VERSION = 1 };
 
@@ -16,6 +18,24 @@ enum { SHAPE_VERSION = 1 };
     (json_write_literal((w), "\"" key "\":"), json_write_u64((w), (value)))
 #define write_text(w, key, text)                                                                   \
     (json_write_literal((w), ",\"" key "\":"), json_write_string((w), (text), strlen(text)))
+
+static void write_model(struct json_writer *w, const struct campaign_model *model)
+{
+    char rate[UNITS_TEXT_BYTES];
+    (void)snprintf(rate, sizeof(rate), "%.6f%%", 100 * model->error_rate);
+    json_write_literal(w, ",");
+    write_number(w, "tokens", model->tokens);
+    json_write_literal(w, ",");
+    write_number(w, "token_interval_ns", model->token_interval_ns);
+    write_text(w, "stream_journal", stream_journal_name(model->rules.stream_journal));
+    write_text(w, "model_error_rate", rate);
+    json_write_literal(w, ",");
+    write_number(w, "model_timeout_ns", model->rules.timeout_ns);
+    json_write_literal(w, ",");
+    write_number(w, "model_retries", model->rules.retries);
+    json_write_literal(w, ",");
+    write_number(w, "hedge_ns", model->rules.hedge_ns);
+}
 
 void shape_write(const struct campaign_config *config, char text[SHAPE_BYTES_MAX])
 {
@@ -42,6 +62,7 @@ void shape_write(const struct campaign_config *config, char text[SHAPE_BYTES_MAX
     write_text(&w, "tool_latency", config->tool_latency.spec);
     write_text(&w, "prompt_bytes", config->prompt_bytes.spec);
     write_text(&w, "reply_bytes", config->reply_bytes.spec);
+    write_model(&w, &config->model);
     json_write_literal(&w, "}");
     assert(json_write_ok(&w));
     *w.at = '\0';
@@ -49,7 +70,16 @@ void shape_write(const struct campaign_config *config, char text[SHAPE_BYTES_MAX
 
 /* --- reading: a row a key --- */
 
-enum field_kind { FIELD_U64, FIELD_U32, FIELD_EFFECT, FIELD_HISTORY, FIELD_DURATION, FIELD_BYTES };
+enum field_kind {
+    FIELD_U64,
+    FIELD_U32,
+    FIELD_EFFECT,
+    FIELD_HISTORY,
+    FIELD_STREAM,
+    FIELD_SHARE,
+    FIELD_DURATION,
+    FIELD_BYTES,
+};
 
 struct field {
     const char *key;
@@ -78,9 +108,16 @@ static const struct field fields[] = {
     FIELD("tool_latency", tool_latency, FIELD_DURATION, 0, 0),
     FIELD("prompt_bytes", prompt_bytes, FIELD_BYTES, 0, 0),
     FIELD("reply_bytes", reply_bytes, FIELD_BYTES, 0, 0),
+    FIELD("tokens", model.tokens, FIELD_U32, 0, CAMPAIGN_TOKENS_MAX),
+    FIELD("token_interval_ns", model.token_interval_ns, FIELD_U64, 0, NS_MAX_DURATION),
+    FIELD("stream_journal", model.rules.stream_journal, FIELD_STREAM, 0, 0),
+    FIELD("model_error_rate", model.error_rate, FIELD_SHARE, 0, 0),
+    FIELD("model_timeout_ns", model.rules.timeout_ns, FIELD_U64, 0, NS_MAX_DURATION),
+    FIELD("model_retries", model.rules.retries, FIELD_U32, 0, AGENT_RETRIES_MAX),
+    FIELD("hedge_ns", model.rules.hedge_ns, FIELD_U64, 0, NS_MAX_DURATION),
 };
 
-enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
+enum { FIELDS = sizeof(fields) / sizeof(fields[0]), FIELDS_NEEDED = 13 };
 
 static int cannot_be_read(const struct field *field, struct errmsg *why)
 {
@@ -123,6 +160,28 @@ static bool read_history(const struct json_span *text, enum history_mode *histor
     return false;
 }
 
+static bool read_stream(const struct json_span *text, enum stream_journal *mode)
+{
+    for (int i = STREAM_JOURNAL_NONE; i <= STREAM_JOURNAL_TOKEN; i++) {
+        const char *name = stream_journal_name((enum stream_journal)i);
+        if (json_span_equals(text, name, strlen(name))) {
+            *mode = (enum stream_journal)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_share(const struct json_span *text, double *share)
+{
+    char digits[UNITS_TEXT_BYTES];
+    struct errmsg unused;
+    if (text->size >= sizeof(digits))
+        return false;
+    (void)snprintf(digits, sizeof(digits), "%.*s", (int)text->size, text->bytes);
+    return units_parse_share(digits, share, &unused) == 0;
+}
+
 static int read_dist(const struct json_span *text, const struct field *field, struct dist *dist,
                      struct errmsg *why)
 {
@@ -159,6 +218,10 @@ static int read_field(struct json_reader *r, const struct field *field,
         return read_effect(&text, target) ? 0 : cannot_be_read(field, why);
     case FIELD_HISTORY:
         return read_history(&text, target) ? 0 : cannot_be_read(field, why);
+    case FIELD_STREAM:
+        return read_stream(&text, target) ? 0 : cannot_be_read(field, why);
+    case FIELD_SHARE:
+        return read_share(&text, target) ? 0 : cannot_be_read(field, why);
     case FIELD_DURATION:
     case FIELD_BYTES:
         return read_dist(&text, field, target, why);
@@ -216,7 +279,8 @@ int shape_read(struct campaign_config *config, const char *text, struct errmsg *
     }
     if (!json_read_end(&r))
         return errmsg_set(why, -EINVAL, "its description is no JSON: %s", r.error);
-    if (!has_version || seen != (1u << FIELDS) - 1)
+    const unsigned needed = (1u << FIELDS_NEEDED) - 1;
+    if (!has_version || (seen & needed) != needed)
         return errmsg_set(why, -EINVAL, "its description is not complete");
     if (config->runs == 0 && config->duration_ns == 0)
         return errmsg_set(why, -EINVAL, "it has neither runs nor a duration");

@@ -4,10 +4,13 @@
  *
  *   {"v":1,"seed":1,"runs":5000,"duration_ns":0,"concurrency":256,"timeout_ns":0,"turns":2,
  *    "tools":1,"effect":"noop","history":"delta","latency":"50ms","tool_latency":"0",
- *    "prompt_bytes":"","reply_bytes":""}
+ *    "prompt_bytes":"","reply_bytes":"","tokens":0,"token_interval_ns":0,
+ *    "stream_journal":"none","model_error_rate":"0.000000%","model_timeout_ns":0,"model_retries":0,
+ *    "hedge_ns":0}
  *
- * Keys are append-only. Distributions stand as they were given; a file: is read again. What is read
- * comes from a store and is not trusted. Ownership: the caller's. Threading: none.
+ * Keys are append-only; those from "tokens" on may be missing and are 0 then. Distributions stand
+ * as they were given; a file: is read again. What is read comes from a store and is not trusted.
+ * Ownership: the caller's. Threading: none.
  */
 #ifndef BENCH_SHAPE_H
 #define BENCH_SHAPE_H

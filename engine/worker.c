@@ -9,6 +9,7 @@
 
 #include "engine/base/chunk.h"
 #include "engine/base/resource.h"
+#include "engine/exchange.h"
 
 /* A store that does not answer is not waited for any longer, once nobody wants more runs. */
 #define PATIENCE_NS (2 * NS_PER_S)
@@ -226,8 +227,12 @@ static void on_run_ended(struct run_env *env, struct run *run, uint64_t now_ns)
     w->ended_ns = now_ns;
     w->runs_by_outcome[outcome]++;
     if (outcome == OUTCOME_COMPLETED) {
-        hist_record(w->response, response_ns);
-        hist_record(w->service, now_ns - run->started_ns);
+        if (run->has_retried) {
+            hist_record(w->retried, response_ns);
+        } else {
+            hist_record(w->response, response_ns);
+            hist_record(w->service, now_ns - run->started_ns);
+        }
         w->time.model_ns += run->time.model_ns;
         w->time.journal_ns += run->time.journal_ns;
         w->time.tool_ns += run->time.tool_ns;
@@ -356,8 +361,9 @@ int worker_read_back(struct worker *w, struct errmsg *why)
 /* One block, so that the pages of all are there before the first value is recorded. */
 static bool open_hists(struct worker *w)
 {
-    struct hist **const hists[] = {&w->response, &w->service,   &w->failed,  &w->append,
-                                   &w->lag,      &w->overshoot, &w->dispatch};
+    struct hist **const hists[] = {&w->response, &w->service,   &w->failed,
+                                   &w->retried,  &w->append,    &w->lag,
+                                   &w->dispatch, &w->overshoot, &w->token_lag};
     size_t count = sizeof(hists) / sizeof(hists[0]);
     w->hists = chunk_alloc(count * sizeof(struct hist));
     for (size_t i = 0; w->hists != NULL && i < count; i++) {
@@ -403,6 +409,10 @@ static int open_parts(struct worker *w, struct errmsg *why)
         .tools = w->shape.tools,
         .reply_bytes = campaign_dist_if_given(&w->config->reply_bytes),
         .overshoot = w->overshoot,
+        .tokens = w->config->model.tokens,
+        .token_interval_ns = w->config->model.token_interval_ns,
+        .error_rate = w->config->model.error_rate,
+        .token_lag = w->token_lag,
     };
     int error = w->loop_ops != NULL ? loop_open_ops(&w->sched.loop, w->loop_ops, why)
                                     : loop_open(&w->sched.loop, w->config->loop_name, why);
@@ -434,6 +444,7 @@ int worker_open(struct worker *w, struct errmsg *why)
         return error;
     }
     w->env.sched = &w->sched;
+    exchange_env_init(&w->env);
     w->env.model = &w->model;
     w->env.shape = &w->shape;
     w->env.append = w->append;

@@ -77,6 +77,8 @@ struct worker {
     struct hist *response;
     struct hist *service;
     struct hist *failed;
+    struct hist *retried;
+    struct hist *token_lag;
     struct hist *append;
     struct hist *lag;
     struct hist *overshoot;

@@ -64,6 +64,8 @@ enum record_kind {
     RECORD_ATTEMPT = 3,
     RECORD_TOOL = 4,
     RECORD_END = 5,
+    RECORD_RETRY = 6,
+    RECORD_DELTA = 7,
 };
 
 enum durability {

@@ -60,7 +60,7 @@ static_assert(PG_SCHEMA_VERSION == 1, "also written into bench.meta above");
 #define SELECT_RECORDS(campaign, run, id)                                                          \
     "SELECT " campaign " AS campaign, " run " AS run, " id " AS id, seq, CASE kind "               \
     "WHEN 1 THEN 'begin' WHEN 2 THEN 'model' WHEN 3 THEN 'attempt' WHEN 4 THEN 'tool' "            \
-    "WHEN 5 THEN 'end' ELSE kind::text END AS kind, "                                              \
+    "WHEN 5 THEN 'end' WHEN 6 THEN 'retry' WHEN 7 THEN 'delta' ELSE kind::text END AS kind, "      \
     "bench.text_of(payload) AS payload, digest FROM "
 #define SELECT_SEQ SELECT_RECORDS("run >> 40", "run & 1099511627775", "NULL::uuid")
 #define SELECT_UUID SELECT_RECORDS("NULL::bigint", "NULL::bigint", "run")

@@ -34,11 +34,13 @@ static const char journal_view[] =
     "CREATE VIEW journal AS"
     " SELECT run >> 40 AS campaign, run & 1099511627775 AS run, seq, CASE kind"
     " WHEN 1 THEN 'begin' WHEN 2 THEN 'model' WHEN 3 THEN 'attempt' WHEN 4 THEN 'tool'"
-    " WHEN 5 THEN 'end' ELSE kind END AS kind, digest, CAST(payload AS TEXT) AS payload"
+    " WHEN 5 THEN 'end' WHEN 6 THEN 'retry' WHEN 7 THEN 'delta' ELSE kind END AS kind, digest, "
+    "CAST(payload AS TEXT) AS payload"
     " FROM records UNION ALL"
     " SELECT NULL, lower(hex(run)), seq, CASE kind"
     " WHEN 1 THEN 'begin' WHEN 2 THEN 'model' WHEN 3 THEN 'attempt' WHEN 4 THEN 'tool'"
-    " WHEN 5 THEN 'end' ELSE kind END, digest, CAST(payload AS TEXT)"
+    " WHEN 5 THEN 'end' WHEN 6 THEN 'retry' WHEN 7 THEN 'delta' ELSE kind END, digest, "
+    "CAST(payload AS TEXT)"
     " FROM uuid_records";
 
 static_assert(RUN_KEY_NUMBER_BITS == 40, "the view takes keys apart");

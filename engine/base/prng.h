@@ -23,6 +23,7 @@ enum prng_purpose {
     PRNG_ARRIVAL = 9,
     PRNG_MODEL_TOKEN = 10,
     PRNG_MODEL_ERROR = 11,
+    PRNG_BACKOFF = 12,
 };
 
 struct prng {

@@ -38,6 +38,10 @@ static void write_text(struct json_writer *w, const struct record *record)
     size_t size = json_unescape(&record->text, text);
     if (record->kind == RECORD_TOOL) {
         record_write_tool(w, record->call_id, text, size, record->is_error);
+    } else if (record->kind == RECORD_RETRY) {
+        record_write_retry(w, record->attempt, text, size);
+    } else if (record->kind == RECORD_DELTA) {
+        record_write_delta(w, record->attempt, text, size);
     } else {
         struct record_begin begin = record->begin;
         begin.input = text;
@@ -52,6 +56,8 @@ static void write_again(struct json_writer *w, const struct record *record)
     switch (record->kind) {
     case RECORD_BEGIN:
     case RECORD_TOOL:
+    case RECORD_RETRY:
+    case RECORD_DELTA:
         write_text(w, record);
         return;
     case RECORD_MODEL:
@@ -96,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *bytes = allocate(size - 1); /* of exactly that size */
     memcpy(bytes, data + 1, size - 1);
     struct record record;
-    const char *why = record_read(&record, data[0] % 8, bytes, size - 1);
+    const char *why = record_read(&record, data[0] % 16, bytes, size - 1);
     if (why == NULL)
         check_taken(&record, bytes, size - 1);
     else

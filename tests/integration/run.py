@@ -21,6 +21,7 @@ from cases import GOOD, USAGE_ERRORS  # noqa: E402
 from harness import (ROOT, SCHEMA, NotApplicable, bench, check, expect, help_of,  # noqa: E402
                      run_case, validate, without_warnings)
 import formats  # noqa: E402, F401: its checks are in CHECKS
+import model_calls  # noqa: E402, F401
 import objectives  # noqa: E402, F401
 import outputs  # noqa: E402, F401
 import passwords  # noqa: E402, F401
@@ -59,17 +60,18 @@ def check_good(arguments, pattern):
 @check
 def help_fits_a_screen():
     shared = """concurrency latency journal durability threads loop timeout tool-latency ledger
-                connections retry-for json progress quiet version help"""
+                connections retry-for json progress quiet version help token-interval
+                stream-journal model-error-rate model-timeout model-retries hedge"""
     flags = {
         "run": shared + """ runs duration rate arrival stages slo csv markdown
                             hgrm gobench bmf openmetrics seed turns tools tool-effect
-                            prompt-bytes reply-bytes history run-id shards""",
+                            prompt-bytes reply-bytes history run-id shards tokens""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",
     }
     for command, names in flags.items():
         lines = bench(command, "-help").stdout.decode().splitlines()
-        expect(len(lines) <= 60, f"{command}: {len(lines)} lines")
+        expect(len(lines) <= 72, f"{command}: {len(lines)} lines")
         expect(max(map(len, lines)) <= 80, f"{command}: a line of more than 80 columns")
         found = {line.split()[0][1:] for line in lines if line.startswith("  -")}
         expect(found == set(names.split()), f"{command}: {found ^ set(names.split())}")

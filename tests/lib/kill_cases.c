@@ -100,6 +100,8 @@ static void see(struct play *play, struct run_seen *run, const struct journal_re
               parsed.call_id);
     switch (record->kind) {
     case RECORD_BEGIN:
+    case RECORD_RETRY:
+    case RECORD_DELTA:
         return;
     case RECORD_MODEL:
         run->models++;

@@ -123,6 +123,8 @@ struct walk {
     uint32_t attempted;   /* up to which of these the last pass of attempts has come */
     uint32_t answers;     /* of these */
     uint32_t answers_all; /* of the run */
+    uint32_t pieces;      /* of the reply that is streaming */
+    uint32_t retries;     /* of the model call */
 };
 
 static bool starts_with(const char **text, const char *start)
@@ -160,6 +162,8 @@ static const char *walk_model(struct walk *walk, const char *payload)
     if (walk->place != AT_MODEL)
         return "a reply where none may be";
     walk->models++;
+    walk->pieces = 0;
+    walk->retries = 0;
     walk->calls += walk->asked;
     /* A snapshot holds the replies before, too. */
     for (const char *at = payload; (at = strstr(at, reply)) != NULL; at++)
@@ -234,6 +238,34 @@ static const char *walk_tool(struct walk *walk, const char *payload)
     return NULL;
 }
 
+static const char *walk_retry(struct walk *walk, const char *payload)
+{
+    if (walk->place != AT_MODEL)
+        return "a retry where none may be";
+    if (!starts_with(&payload, "{\"attempt\":") || read_number(&payload) != ++walk->retries ||
+        !starts_with(&payload, ",\"error\":\"the model "))
+        return "a retry holds something else";
+    walk->pieces = 0;
+    walk->facts->retries++;
+    return NULL;
+}
+
+static const char *walk_delta(struct walk *walk, const char *payload)
+{
+    if (walk->place != AT_MODEL)
+        return "a delta where none may be";
+    if (!starts_with(&payload, "{\"piece\":"))
+        return "a delta holds something else";
+    uint32_t piece = read_number(&payload);
+    if (piece != walk->pieces + 1 && !(piece == 1 && walk->shape->may_resume))
+        return "a delta that is not the next one";
+    if (!starts_with(&payload, ",\"text\":\"") || payload[0] == '"')
+        return "a delta holds nothing";
+    walk->pieces = piece;
+    walk->facts->deltas++;
+    return NULL;
+}
+
 static const char *walk_end(struct walk *walk, const char *payload, uint32_t seq)
 {
     unsigned turns = 0;
@@ -275,6 +307,10 @@ static const char *walk_record(struct walk *walk, const struct sim_record *recor
         return walk_attempt(walk, payload);
     case RECORD_TOOL:
         return walk_tool(walk, payload);
+    case RECORD_RETRY:
+        return walk_retry(walk, payload);
+    case RECORD_DELTA:
+        return walk_delta(walk, payload);
     case RECORD_END:
         return walk_end(walk, payload, record->seq);
     }

@@ -57,8 +57,9 @@ struct sim_run_shape {
     uint32_t turns;
     uint32_t tools;
     bool has_effect;
-    bool may_retry; /* resumed runs attempt calls anew whose outcome is unknown */
-    bool may_halt;  /* or end as unknown */
+    bool may_retry;  /* resumed runs attempt calls anew whose outcome is unknown */
+    bool may_halt;   /* or end as unknown */
+    bool may_resume; /* replies may stream from their first piece again */
 };
 
 enum { SIM_CALLS_MAX = 64 }; /* of a run */
@@ -68,6 +69,8 @@ struct sim_run_facts {
     uint64_t attempted;
     uint64_t answered;
     uint8_t attempts[SIM_CALLS_MAX]; /* how often each call was */
+    uint32_t deltas;
+    uint32_t retries;
     bool has_end;
     char outcome[16]; /* of the end, as it was recorded */
 };

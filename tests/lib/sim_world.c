@@ -167,6 +167,7 @@ static int open_lane(struct sim_world *world, unsigned index)
         .tool_effect = campaign->tool_effect,
         .tool_retry = campaign->tool_retry,
         .history = campaign->history,
+        .exchange = campaign->model.rules,
         .ledger_fd = config->ledger_fd,
     };
     error = worker_open(w, &world->fault);
@@ -300,4 +301,24 @@ struct campaign_config sim_campaign(uint64_t runs)
         .journal_uri = "sim",
         .memory_bytes_max = UINT64_C(256) << 20,
     };
+}
+
+void sim_draw_model(struct campaign_model *model, struct prng *p, bool is_plain)
+{
+    struct exchange_rules *rules = &model->rules;
+    if (prng_below(p, 2) == 0) {
+        model->tokens = (uint32_t)(1 + prng_below(p, 80));
+        model->token_interval_ns = prng_below(p, 3) * 2 * NS_PER_MS;
+    }
+    if (prng_below(p, 2) == 0)
+        model->error_rate = (double)prng_below(p, 40) / 100;
+    rules->retries = (uint32_t)prng_below(p, 5);
+    if (is_plain)
+        return;
+    if (model->tokens > 0)
+        rules->stream_journal = (enum stream_journal)prng_below(p, 3);
+    if (prng_below(p, 3) == 0)
+        rules->timeout_ns = (20 + prng_below(p, 300)) * NS_PER_MS;
+    if (prng_below(p, 3) == 0)
+        rules->hedge_ns = (1 + prng_below(p, 19)) * NS_PER_MS;
 }

@@ -82,6 +82,10 @@ uint64_t sim_world_started(const struct sim_world *world);
 /* Whether the store of any worker has refused something. */
 bool sim_world_has_failed(const struct sim_world *world);
 
+/* Draws a model that streams, fails or is slow, and what is done about it. With `is_plain` what a
+ * run records does not depend on the time that anything takes. */
+void sim_draw_model(struct campaign_model *model, struct prng *p, bool is_plain);
+
 /* A campaign of `runs` default runs, all at once, on one worker. */
 struct campaign_config sim_campaign(uint64_t runs);
 

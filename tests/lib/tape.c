@@ -120,6 +120,20 @@ void tape_add_tool(struct tape *tape, uint32_t call_id, bool is_error)
     add(tape, RECORD_TOOL, &w);
 }
 
+void tape_add_retry(struct tape *tape, uint32_t attempt)
+{
+    struct json_writer w = next_payload(tape);
+    record_write_retry(&w, attempt, "too busy", 8);
+    add(tape, RECORD_RETRY, &w);
+}
+
+void tape_add_delta(struct tape *tape, uint32_t piece)
+{
+    struct json_writer w = next_payload(tape);
+    record_write_delta(&w, piece, "Let ", 4);
+    add(tape, RECORD_DELTA, &w);
+}
+
 void tape_add_end(struct tape *tape, enum outcome outcome, uint32_t turns)
 {
     const struct tape_facts facts = tape_facts(tape);

@@ -47,6 +47,8 @@ void tape_add_begin(struct tape *tape, uint32_t turns, enum tool_effect effect);
 void tape_add_model(struct tape *tape, uint32_t calls);
 void tape_add_attempt(struct tape *tape, uint32_t call_id, uint32_t attempt);
 void tape_add_tool(struct tape *tape, uint32_t call_id, bool is_error);
+void tape_add_retry(struct tape *tape, uint32_t attempt);
+void tape_add_delta(struct tape *tape, uint32_t piece);
 void tape_add_end(struct tape *tape, enum outcome outcome, uint32_t turns);
 
 /* Numbers the records and chains their digests, as if they had been written so. */

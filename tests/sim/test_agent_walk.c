@@ -17,7 +17,7 @@
 
 #include "engine/agent.h"
 
-enum { NODES_MAX = 1 << 19, TOOLS_WALKED = 3, RESUMES_MAX = 2 };
+enum { NODES_MAX = 1 << 19, TOOLS_WALKED = 3, RESUMES_MAX = 2, RETRIES_WALKED = 2 };
 
 /* What goes on outside of the agent, and what it has recorded. */
 struct outside {
@@ -94,6 +94,12 @@ static void note_record(struct walk *walk, struct outside *o, struct agent_actio
         o->answered &= (uint8_t) ~(1u << action.call);
         o->recorded |= (uint8_t)(1u << action.call);
         break;
+    case RECORD_DELTA:
+        assert_true(o->is_asked && !o->must_end);
+        break;
+    case RECORD_RETRY:
+        assert_true(!o->is_asked && !o->has_reply && !o->must_end);
+        break;
     case RECORD_END:
         assert_true(o->last >= RECORD_BEGIN);
         o->must_end_unknown = false;
@@ -149,6 +155,11 @@ static void note_event(struct outside *o, struct agent_event event)
     case AGENT_RECORDED:
         o->is_recording = false;
         return;
+    case AGENT_STREAMED:
+        return;
+    case AGENT_RETRIED:
+        o->is_asked = false;
+        return;
     case AGENT_REPLIED:
         o->is_asked = false;
         o->has_reply = true;
@@ -170,6 +181,7 @@ static void note_event(struct outside *o, struct agent_event event)
         return;
     case AGENT_RESUME: /* the record on its way is there; of the tools nothing more is heard */
         o->is_recording = false;
+        o->is_asked = false;
         o->unknown = (uint8_t)((o->unknown | o->attempts) & ~o->recorded);
         o->attempts = 0;
         o->has_run_tools = false;
@@ -243,7 +255,12 @@ static void explore(struct walk *walk, const struct node *node)
         take(walk, node, AGENT_RESUME, AGENT_RETRY_HALT);
         take(walk, node, AGENT_RESUME, AGENT_RETRY_UNKNOWN);
     }
-    if (o->is_asked)
+    if (o->is_asked && !o->is_recording) {
+        take(walk, node, AGENT_STREAMED, 0);
+        if (node->agent.retries < RETRIES_WALKED)
+            take(walk, node, AGENT_RETRIED, 0);
+    }
+    if (o->is_asked && !o->is_recording)
         for (uint32_t calls = 0; calls <= TOOLS_WALKED; calls++)
             take(walk, node, AGENT_REPLIED, calls);
     for (uint32_t call = 0; call < TOOLS_WALKED; call++)

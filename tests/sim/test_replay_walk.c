@@ -25,6 +25,7 @@ enum {
     TOOLS_WALKED = 4,
     CALLS_WALKED = TURNS_WALKED * TOOLS_WALKED,
     KILLS_MAX = 8,
+    RETRIES_WALKED = 3,
 };
 
 /* One run, over all its processes. */
@@ -36,6 +37,7 @@ struct life {
     bool has_effect;
     bool has_retried; /* a process of it was told to */
     bool is_asked;
+    uint32_t pieces; /* of the reply that is streaming */
     bool is_over;
     bool is_loose; /* cut off between attempts more often than replay keeps, in a turn */
     uint64_t running;
@@ -102,6 +104,13 @@ static void append(struct life *life, struct agent_action action)
         tape_add_tool(tape, call_id, happens(life, 5));
         return;
     }
+    case RECORD_RETRY:
+        tape_add_retry(tape, life->agent.retries);
+        return;
+    case RECORD_DELTA:
+        assert_true(life->is_asked);
+        tape_add_delta(tape, ++life->pieces);
+        return;
     case RECORD_END:
         tape_add_end(tape, life->agent.outcome, life->agent.turns);
         return;
@@ -142,6 +151,7 @@ static void act(struct life *life, struct agent_event event)
     case AGENT_ASK_MODEL:
         assert_int_equal(tape_facts(life->tape).models, life->agent.turns - 1);
         life->is_asked = true;
+        life->pieces = 0;
         return;
     case AGENT_RUN_TOOLS:
         run_tools(life);
@@ -174,6 +184,8 @@ static void assert_same_agent(struct agent left, struct agent right)
     assert_int_equal(left.attempted, right.attempted);
     assert_int_equal(left.passes, right.passes);
     assert_int_equal(left.turns, right.turns);
+    assert_int_equal(left.record, right.record);
+    assert_int_equal(left.retries, right.retries);
     assert_int_equal(left.turns_max, right.turns_max);
     assert_int_equal(left.open, right.open);
 }
@@ -241,6 +253,13 @@ static void let_something_happen(struct life *life)
         act(life, (struct agent_event){AGENT_FAIL, is_failure ? OUTCOME_FAILED : OUTCOME_TIMEOUT});
     } else if (life->agent.is_recording && happens(life, 50)) {
         ack(life);
+    } else if (life->is_asked && life->agent.is_recording) {
+        return; /* the reply's end is held until the piece is acked */
+    } else if (life->is_asked && happens(life, 20)) {
+        act(life, (struct agent_event){AGENT_STREAMED, 0});
+    } else if (life->is_asked && life->agent.retries < RETRIES_WALKED && happens(life, 10)) {
+        life->is_asked = false;
+        act(life, (struct agent_event){AGENT_RETRIED, 0});
     } else if (life->is_asked) {
         bool is_final = life->agent.turns >= life->agent.turns_max && happens(life, 90);
         uint32_t calls = is_final ? 0 : (uint32_t)prng_below(&life->chance, TOOLS_WALKED + 1);
@@ -303,11 +322,21 @@ static void insert_copy(struct tape *tape, uint32_t at)
     tape->count++;
 }
 
-/* Results of a turn come in any order. And where a pass of attempts was cut off before the next one
- * began, it may have been cut off an attempt sooner. */
+/* Whether the kind is of what a model call leaves before its reply. */
+static bool is_of_exchange(enum record_kind kind)
+{
+    return kind == RECORD_RETRY || kind == RECORD_DELTA;
+}
+
+/* Results of a turn come in any order. So may a first piece and a failure: it may have been of the
+ * one before or of the next; and another process has the reply stream from its first piece. And
+ * where a pass of attempts was cut off before the next one began, it may have been cut off an
+ * attempt sooner. */
 static bool may_swap(const struct tape *tape, uint32_t at)
 {
     const struct tape_record *record = &tape->records[at];
+    if (is_of_exchange(record->kind) && is_of_exchange(record[1].kind))
+        return true;
     return record->kind == record[1].kind &&
            (record->kind == RECORD_TOOL || record->kind == RECORD_ATTEMPT);
 }

@@ -121,6 +121,8 @@ static bool draw(uint64_t seed, struct sim_world_config *config)
     campaign.tool_latency = draw_latency(&p);
     *config = (struct sim_world_config){.campaign = campaign, .ledger_fd = -1};
     bool is_plain = one_in(&p, 4);
+    if (one_in(&p, 3))
+        sim_draw_model(&config->campaign.model, &p, is_plain);
     if (!is_plain)
         draw_faults(&p, config, campaign.runs * campaign.turns * (1 + campaign.tools));
     return is_plain;
@@ -180,7 +182,9 @@ static bool check_end(struct shared *shared, const struct sim_world *world, uint
         return fault(shared, run, "it ended, and the record of its end says otherwise");
     if (facts->has_end && strcmp(facts->outcome, outcome_name(end->outcome)) != 0)
         return fault(shared, run, "its end has recorded another outcome");
-    if (end->outcome == OUTCOME_FAILED)
+    const struct campaign_model *model = &world->config.campaign.model;
+    bool may_fail = model->error_rate > 0 || model->rules.timeout_ns > 0;
+    if (end->outcome == OUTCOME_FAILED && !may_fail)
         return fault(shared, run, "it failed, and nothing made it fail");
     if (end->outcome == OUTCOME_JOURNAL && !sim_world_has_failed(world))
         return fault(shared, run, "the journal refused it without a reason");
@@ -253,7 +257,7 @@ static bool check_counts(struct shared *shared, struct sim_world *world)
         if (atomic_load(&w->progress.runs_ended) != ended ||
             atomic_load(&w->progress.errors) != ended - w->runs_by_outcome[OUTCOME_COMPLETED])
             return fault(shared, ended, "the progress counts otherwise");
-        if (w->response->count != w->runs_by_outcome[OUTCOME_COMPLETED])
+        if (w->response->count + w->retried->count != w->runs_by_outcome[OUTCOME_COMPLETED])
             return fault(shared, ended, "a completed run is not in its histogram");
         if ((w->env.first_error.text[0] != '\0') != (ended > w->runs_by_outcome[OUTCOME_COMPLETED]))
             return fault(shared, ended, "there is an error exactly when a run has not completed");

@@ -41,7 +41,18 @@ enum {
 };
 
 /* What the walk has come upon: a test that reaches nothing passes, too. */
-enum tally { SEEDS, KILLS, RUNS_RESUMED, COMPLETED, UNKNOWN, RETRIED, COMPARED, TALLIES };
+enum tally {
+    SEEDS,
+    KILLS,
+    RUNS_RESUMED,
+    COMPLETED,
+    UNKNOWN,
+    RETRIED,
+    COMPARED,
+    DELTAS,
+    MODEL_RETRIES,
+    TALLIES,
+};
 static_assert((int)TALLIES <= (int)IN_CHILD_COUNTS, "they are the note's");
 
 static const char *const latencies[] = {"0", "5ms", "uniform:0ms,20ms", "exp:10ms"};
@@ -85,6 +96,8 @@ static void draw(struct life *life, uint64_t seed)
         campaign.prompt_bytes = parsed_dist("uniform:0B,2KB", DIST_BYTES);
     if (one_in(p, 4))
         campaign.reply_bytes = parsed_dist("exp:300B", DIST_BYTES);
+    if (one_in(p, 3) && campaign.reply_bytes.spec[0] == '\0')
+        sim_draw_model(&campaign.model, p, false);
     life->config.campaign = campaign;
     struct sim_faults *faults = &life->config.faults;
     if (one_in(p, 2))
@@ -172,12 +185,16 @@ static bool is_retried(const struct sim_run_facts *facts)
     return false;
 }
 
-/* The same run of a campaign that nothing has interrupted. Results that come at another time after
+/* The same run of a campaign that nothing has interrupted. What is recorded while the model is at
+ * work depends on when it was cut off. Results that come at another time after
  * a kill may come in another order. */
 static bool is_comparable(const struct life *life, const struct sim_run_facts *facts)
 {
     const struct campaign_config *campaign = &life->config.campaign;
-    return strcmp(facts->outcome, "completed") == 0 && !is_retried(facts) &&
+    const struct campaign_model *model = &campaign->model;
+    bool is_exchanged = model->rules.stream_journal != STREAM_JOURNAL_NONE ||
+                        model->rules.timeout_ns > 0 || model->error_rate > 0;
+    return strcmp(facts->outcome, "completed") == 0 && !is_retried(facts) && !is_exchanged &&
            (campaign->tools == 1 || strcmp(campaign->tool_latency.spec, "0") == 0);
 }
 
@@ -205,6 +222,7 @@ static bool check_runs(struct life *life, const struct sim_log *log, const struc
         .has_effect = campaign->tool_effect != TOOL_EFFECT_NONE,
         .may_retry = campaign->tool_retry == AGENT_RETRY_UNKNOWN,
         .may_halt = campaign->tool_retry == AGENT_RETRY_HALT,
+        .may_resume = true,
     };
     struct sim_run_facts facts[RUNS_MAX] = {{0}};
     for (size_t first = 0, count; first < log->count; first += count) {
@@ -220,6 +238,8 @@ static bool check_runs(struct life *life, const struct sim_log *log, const struc
         life->note->counts[COMPLETED] += strcmp(facts[run].outcome, "completed") == 0;
         life->note->counts[UNKNOWN] += strcmp(facts[run].outcome, "unknown") == 0;
         life->note->counts[RETRIED] += is_retried(&facts[run]);
+        life->note->counts[DELTAS] += facts[run].deltas;
+        life->note->counts[MODEL_RETRIES] += facts[run].retries;
         if (is_comparable(life, &facts[run]))
             compare_run(life, log, first, count, whole);
     }
@@ -343,6 +363,7 @@ static void every_campaign_is_finished_in_the_end(void **state)
         assert_true(counts[KILLS] > SEEDS_DEFAULT && counts[RUNS_RESUMED] > 10 * SEEDS_DEFAULT);
         assert_true(counts[COMPLETED] > SEEDS_DEFAULT && counts[UNKNOWN] > SEEDS_DEFAULT / 10);
         assert_true(counts[RETRIED] > SEEDS_DEFAULT / 10 && counts[COMPARED] > SEEDS_DEFAULT);
+        assert_true(counts[DELTAS] > SEEDS_DEFAULT && counts[MODEL_RETRIES] > SEEDS_DEFAULT / 2);
     }
     in_child_end(note);
 }

@@ -227,7 +227,18 @@ static const struct {
     {RECORD_END, "{\"outcome\":\"completed\",\"turns\":-1", "a total that is no number"},
     {RECORD_END, "{\"outcome\":\"completed\",\"tool_calls\":1", "an end record without turns"},
     {0, "{}", "a record of an unknown kind"},
-    {6, "}", "a record of an unknown kind"},
+    {RECORD_RETRY, "{\"error\":\"\"}", "a retry record without an attempt"},
+    {RECORD_RETRY, "{\"attempt\":0,\"error\":\"\"}", "an attempt numbered 0"},
+    {RECORD_RETRY, "{\"attempt\":1}", "a retry record without an error"},
+    {RECORD_RETRY, "{\"attempt\":1,\"error\":null}", "an error that is no text"},
+    {RECORD_DELTA, "{\"text\":\"\"}", "a delta record without a number"},
+    {RECORD_DELTA, "{\"piece\":-1,", "a piece that is no number"},
+    {RECORD_DELTA, "{\"piece\":0,", "a piece numbered 0"},
+    {RECORD_DELTA, "{\"piece\":1}", "a delta record without text"},
+    {RECORD_DELTA, "{\"piece\":1,\"text\":1}", "a delta that is no text"},
+    {RECORD_DELTA, "{\"piece\":1,\"text\":\"\",\"final\":true}",
+     "a record with more than its keys"},
+    {8, "}", "a record of an unknown kind"},
 };
 
 static void what_is_not_written_so_is_refused(void **state)
@@ -276,6 +287,8 @@ static const struct {
     {RECORD_TOOL, "{\"call\":\"c1\",\"result\":\"Order 0 was shipped.\"}"},
     {RECORD_END, "{\"outcome\":\"completed\",\"turns\":2,\"tool_calls\":1,\"records\":6,"
                  "\"prompt_tokens\":147,\"completion_tokens\":39}"},
+    {RECORD_RETRY, "{\"attempt\":1,\"error\":\"the model is overloaded\"}"},
+    {RECORD_DELTA, "{\"piece\":1,\"text\":\"Let me \"}"},
 };
 
 static void a_record_that_is_cut_off_is_refused(void **state)
@@ -287,7 +300,7 @@ static void a_record_that_is_cut_off_is_refused(void **state)
         assert_null(read_exact(&record, good[i].kind, good[i].payload, size));
         for (size_t cut = 0; cut < size; cut++)
             assert_non_null(read_exact(&record, good[i].kind, good[i].payload, cut));
-        for (enum record_kind kind = RECORD_BEGIN; kind <= RECORD_END; kind++)
+        for (enum record_kind kind = RECORD_BEGIN; kind <= RECORD_DELTA; kind++)
             if (kind != good[i].kind)
                 assert_non_null(read_exact(&record, kind, good[i].payload, size));
     }

@@ -22,7 +22,8 @@
 /* --- stories --- */
 
 /* A record a word: "begin2" of two turns; "model3" that asks for three tool calls; "attempt4.1" of
- * call c4, its first; "tool4" or "error4", its result; or an outcome, with a + for the turn that
+ * call c4, its first; "tool4" or "error4", its result; "retry1" behind the first failure of a model
+ * call; "delta1", the first piece of a reply; or an outcome, with a + for the turn that
  * was begun and not recorded. */
 struct story {
     const char *name;
@@ -35,6 +36,7 @@ static const char order[] = "this record does not follow the one before it";
 static const char no_call[] = "the last reply did not ask for this call";
 static const char no_turn[] = "it is not this call's turn to be attempted";
 static const char no_number[] = "the number of the attempt is not one more than before";
+static const char no_piece[] = "it is not the next piece of the reply";
 static const char not_asked[] = "the model was not asked";
 static const char not_run[] = "the tools were not run yet";
 static const char not_so[] = "the run could not end so";
@@ -84,6 +86,35 @@ static const struct story stories[] = {
     {"the numbers start anew each turn", NOOP,
      "begin3 model1 attempt1.1 attempt1.2 tool1 model2 attempt2.1 attempt2.2 attempt3.1 tool2",
      NULL},
+
+    {"a reply that streams", NOOP, "begin2 delta1 delta2 model0 completed", NULL},
+    {"it streams again for another process", NOOP,
+     "begin2 delta1 delta2 delta1 delta2 delta3 model0 completed", NULL},
+    {"asked again", NOOP, "begin2 retry1 retry2 model1 attempt1.1 tool1 retry1 model0 completed",
+     NULL},
+    {"asked again in mid stream", NOOP, "begin2 delta1 retry1 delta1 retry2 model0 completed",
+     NULL},
+    {"each turn streams", NOOP, "begin2 delta1 model1 attempt1.1 tool1 delta1 model0 completed",
+     NULL},
+    {"timed out in mid stream", NOOP, "begin2 delta1 timeout+", NULL},
+    {"failed at last", NOOP, "begin2 retry1 failed+", NULL},
+
+    {"a piece left out", NOOP, "begin2 delta1 delta3", no_piece},
+    {"a piece twice", NOOP, "begin2 delta1 delta2 delta2", no_piece},
+    {"not the first piece", NOOP, "begin2 delta2", no_piece},
+    {"on where the failed one had ended", NOOP, "begin2 delta1 retry1 delta2", no_piece},
+    {"on where another turn had ended", NOOP, "begin2 delta1 model1 attempt1.1 tool1 delta2",
+     no_piece},
+    {"not the first retry", NOOP, "begin2 retry2", no_number},
+    {"the same retry again", NOOP, "begin2 retry1 retry1", no_number},
+    {"the retries start anew each turn", NOOP, "begin2 retry1 model1 attempt1.1 tool1 retry2",
+     no_number},
+    {"a piece behind the final reply", NOOP, "begin2 model0 delta1", not_asked},
+    {"a retry between attempts", NOOP, "begin2 model2 attempt1.1 retry1", not_asked},
+    {"completed in mid stream", NOOP, "begin2 delta1 completed+", not_so},
+    {"failed in mid stream of no turn", NOOP, "begin2 delta1 failed", not_so},
+    {"unknown in mid stream", NOOP, "begin2 delta1 unknown+", not_so},
+    {"a result in mid stream", NOOP, "begin2 model1 attempt1.1 tool1 delta1 tool1", no_call},
 
     {"nothing before begin", NOOP, "model1", order},
     {"not even the end", NOOP, "failed", order},
@@ -162,6 +193,10 @@ static void add_word(struct tape *tape, const char *word, enum tool_effect effec
     } else if (takes(&word, "attempt")) {
         uint32_t call_id = (uint32_t)strtoul(word, &rest, 10);
         tape_add_attempt(tape, call_id, (uint32_t)strtoul(rest + 1, NULL, 10));
+    } else if (takes(&word, "retry")) {
+        tape_add_retry(tape, (uint32_t)strtoul(word, NULL, 10));
+    } else if (takes(&word, "delta")) {
+        tape_add_delta(tape, (uint32_t)strtoul(word, NULL, 10));
     } else if (takes(&word, "tool")) {
         tape_add_tool(tape, (uint32_t)strtoul(word, NULL, 10), false);
     } else if (takes(&word, "error")) {
@@ -357,6 +392,9 @@ static const struct resumption {
     {"begin2 model2 tool1", NONE, AGENT_RETRY_HALT, AGENT_RUN_TOOLS, 0, 0},
     {"begin2 model2 error1", NONE, AGENT_RETRY_HALT, AGENT_RECORD, RECORD_END, 0},
     {"begin2 model0", NOOP, AGENT_RETRY_HALT, AGENT_RECORD, RECORD_END, 0},
+    {"begin2 delta1", NOOP, AGENT_RETRY_HALT, AGENT_ASK_MODEL, 0, 0},
+    {"begin2 retry1", NOOP, AGENT_RETRY_UNKNOWN, AGENT_ASK_MODEL, 0, 0},
+    {"begin2 model1 attempt1.1 tool1 delta1", NOOP, AGENT_RETRY_HALT, AGENT_ASK_MODEL, 0, 0},
     {"begin2 model0 completed", NOOP, AGENT_RETRY_HALT, AGENT_FINISH, 0, 0},
 };
 

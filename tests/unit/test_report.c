@@ -80,6 +80,8 @@ static struct campaign_result new_good_result(void)
         .append = new_hist(1000, 300, 7),
         .lag = new_hist(100, 1000, 10),
         .dispatch = new_hist(0, 0, 0),
+        .retried = new_hist(0, 0, 0),
+        .token_lag = new_hist(0, 0, 0),
         .overshoot = new_hist(1000, 5, 30),
     };
 }
@@ -184,6 +186,8 @@ static void free_result(struct campaign_result *result)
     free(result->append);
     free(result->lag);
     free(result->dispatch);
+    free(result->retried);
+    free(result->token_lag);
     free(result->overshoot);
 }
 
@@ -456,6 +460,8 @@ static void test_empty_report(void **state)
         .append = new_hist(0, 0, 0),
         .lag = new_hist(0, 0, 0),
         .dispatch = new_hist(0, 0, 0),
+        .retried = new_hist(0, 0, 0),
+        .token_lag = new_hist(0, 0, 0),
         .overshoot = new_hist(0, 0, 0),
     };
     report_init(&report, &options, &result, 0, NULL);
@@ -502,9 +508,12 @@ static void test_hostile_texts(void **state)
 /* Two different runs never have the same header. */
 static void test_every_flag_of_a_run_shows(void **state)
 {
-    char *arguments[] = {"bench", "-turns",       "5",       "-tools",   "3",       "-tool-latency",
-                         "2ms",   "-tool-effect", "none",    "-timeout", "1s",      "-prompt-bytes",
-                         "4KB",   "-reply-bytes", "exp:2KB", "-history", "snapshot"};
+    char *arguments[] = {
+        "bench", "-turns",         "5",       "-tools",         "3",        "-tool-latency",
+        "2ms",   "-tool-effect",   "none",    "-timeout",       "1s",       "-prompt-bytes",
+        "4KB",   "-reply-bytes",   "exp:2KB", "-history",       "snapshot", "-model-error-rate",
+        "1%",    "-model-timeout", "2s",      "-model-retries", "3",        "-hedge",
+        "1s"};
     struct options options;
     char *text = NULL;
     (void)state;
@@ -512,7 +521,8 @@ static void test_every_flag_of_a_run_shows(void **state)
     render(&options.campaign, &text);
     assert_non_null(
         strstr(text, " seed=1 turns=5 tools=3 tool-latency=2ms tool-effect=none prompt-bytes=4KB"
-                     " reply-bytes=exp:2KB history=snapshot timeout=1s\n"));
+                     " reply-bytes=exp:2KB history=snapshot timeout=1s model-timeout=2s hedge=1s"
+                     " model-error-rate=0.01 model-retries=3\n"));
     free(text);
     options_free(&options);
 
@@ -536,7 +546,7 @@ static void assert_fits_a_screen(const char *text)
         columns = *c == '\n' ? 0 : columns + ((*c & 0xc0) != 0x80); /* UTF-8 goes on with 0x80 */
         assert_in_range(columns, 0, 80);
     }
-    assert_in_range(lines, 1, 60);
+    assert_in_range(lines, 1, 72);
 }
 
 static void test_help_and_version(void **state)

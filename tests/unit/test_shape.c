@@ -24,7 +24,9 @@
 static const char good[] =
     "{\"v\":1,\"seed\":1,\"runs\":5000,\"duration_ns\":0,\"concurrency\":256,\"timeout_ns\":0,"
     "\"turns\":2,\"tools\":1,\"effect\":\"noop\",\"history\":\"delta\",\"latency\":\"50ms\","
-    "\"tool_latency\":\"0\",\"prompt_bytes\":\"\",\"reply_bytes\":\"\"}";
+    "\"tool_latency\":\"0\",\"prompt_bytes\":\"\",\"reply_bytes\":\"\",\"tokens\":0,"
+    "\"token_interval_ns\":0,\"stream_journal\":\"none\",\"model_error_rate\":\"0.000000%\","
+    "\"model_timeout_ns\":0,\"model_retries\":0,\"hedge_ns\":0}";
 
 static struct campaign_config default_campaign(void)
 {
@@ -78,6 +80,13 @@ static void assert_round_trip(const struct campaign_config *was)
     assert_int_equal(is.tools, was->tools);
     assert_int_equal(is.tool_effect, was->tool_effect);
     assert_int_equal(is.history, was->history);
+    assert_int_equal(is.model.tokens, was->model.tokens);
+    assert_int_equal(is.model.token_interval_ns, was->model.token_interval_ns);
+    assert_true(is.model.error_rate == was->model.error_rate);
+    assert_int_equal(is.model.rules.stream_journal, was->model.rules.stream_journal);
+    assert_int_equal(is.model.rules.retries, was->model.rules.retries);
+    assert_int_equal(is.model.rules.timeout_ns, was->model.rules.timeout_ns);
+    assert_int_equal(is.model.rules.hedge_ns, was->model.rules.hedge_ns);
     if (was->latency.spec[0] != '\0')
         assert_same_dist(&is.latency, &was->latency);
     if (was->tool_latency.spec[0] != '\0')
@@ -116,10 +125,35 @@ static void every_field_comes_back(void **state)
     config.tools = CAMPAIGN_TOOLS_MAX;
     config.tool_effect = TOOL_EFFECT_LEDGER;
     config.history = HISTORY_SNAPSHOT;
+    config.model = (struct campaign_model){.tokens = CAMPAIGN_TOKENS_MAX,
+                                           .token_interval_ns = NS_MAX_DURATION,
+                                           .error_rate = 0.015625,
+                                           .rules = {.stream_journal = STREAM_JOURNAL_TOKEN,
+                                                     .retries = AGENT_RETRIES_MAX,
+                                                     .timeout_ns = NS_MAX_DURATION,
+                                                     .hedge_ns = 1}};
     assert_round_trip(&config);
+    config.model.error_rate = 1;
     config.tool_effect = TOOL_EFFECT_NONE;
     config.concurrency = 1;
     assert_round_trip(&config);
+}
+
+/* As a store that an earlier version has made. */
+static void what_came_later_may_be_missing(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct campaign_config config = {.runs = 0};
+    struct errmsg why = {.text = ""};
+    const char *later = strstr(good, ",\"tokens\"");
+    assert_non_null(later);
+    (void)snprintf(text, sizeof(text), "%.*s}", (int)(later - good), good);
+    if (shape_read(&config, text, &why) != 0)
+        fail_msg("%s: %s", text, why.text);
+    assert_int_equal(config.turns, 2);
+    assert_int_equal(config.model.tokens, 0);
+    free_dists(&config);
 }
 
 static void every_distribution_comes_back(void **state)
@@ -200,7 +234,7 @@ static void keys_of_later_versions_are_passed_over(void **state)
 {
     (void)state;
     static const char *const more[] = {
-        ",\"tokens\":[1,{\"a\":null}],\"turns\"", ",\"\\u0000\":0,\"turns\"",
+        ",\"later\":[1,{\"a\":null}],\"turns\"", ",\"\\u0000\":0,\"turns\"",
         ",\"t\\u0075rns\":0,\"turns\"", /* an escaped key is another */
     };
     for (size_t i = 0; i < COUNT_OF(more); i++) {
@@ -250,8 +284,13 @@ static void what_is_wrong_is_told(void **state)
         {"\"prompt_bytes\":\"\"", "\"prompt_bytes\":\"50ms\"", "its prompt_bytes "},
         {"{", "", "its description is no JSON: "},
         {"{", "[", "its description is no JSON: "},
-        {"\"\"}", "\"\"", "its description is no JSON: "},
-        {"\"\"}", "\"\"}}", "its description is no JSON: "},
+        {"\"hedge_ns\":0}", "\"hedge_ns\":0", "its description is no JSON: "},
+        {"\"hedge_ns\":0}", "\"hedge_ns\":0}}", "its description is no JSON: "},
+        {"\"tokens\":0", "\"tokens\":1000001", "its tokens cannot be read"},
+        {"\"none\"", "\"all\"", "its stream_journal cannot be read"},
+        {"\"0.000000%\"", "\"101%\"", "its model_error_rate cannot be read"},
+        {"\"0.000000%\"", "0", "its model_error_rate cannot be read"},
+        {"\"model_retries\":0", "\"model_retries\":101", "its model_retries cannot be read"},
         {"\"runs\":5000,", "\"runs\":5000,,", "its description is no JSON: "},
         {"\"seed\":1,", "\"seed\":1,\"seed\":1,", "its seed stands there twice"},
         {"\"v\":1,", "\"v\":1,\"v\":1,", "its version stands there twice"},
@@ -308,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_text_is_as_ever),
         cmocka_unit_test(every_field_comes_back),
+        cmocka_unit_test(what_came_later_may_be_missing),
         cmocka_unit_test(every_distribution_comes_back),
         cmocka_unit_test(a_file_of_values_is_read_again),
         cmocka_unit_test(what_was_given_goes_before),
