@@ -238,6 +238,8 @@ static json_t *histogram(bool *failed, const struct hist *hist)
     set(failed, object, "count", whole(hist->count));
     set(failed, object, "min_ns", whole(hist->count == 0 ? 0 : hist->min_ns));
     set(failed, object, "mean_ns", whole(hist_mean_ns(hist)));
+    /* So that added histograms have an exact mean, as far as JSON has numbers for it. */
+    set(failed, object, "sum_ns", hist->sum_ns <= INT64_MAX ? whole(hist->sum_ns) : json_null());
     set(failed, object, "p50_ns", percentile(hist, 0.50));
     set(failed, object, "p90_ns", percentile(hist, 0.90));
     set(failed, object, "p99_ns", percentile(hist, 0.99));
