@@ -276,6 +276,7 @@ void report_init(struct report *report, const struct options *options,
 {
     memset(report, 0, sizeof(*report));
     report->options = options;
+    report->reasons = report->own_reasons;
     report->result = result;
     report->version = version_of_build();
     report->stop_signal = stop_signal;

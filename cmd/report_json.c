@@ -314,6 +314,25 @@ static json_t *validity(bool *failed, const struct report *report)
     return object;
 }
 
+static json_t *merged(const struct report *report)
+{
+    return report->merged != NULL ? json_incref(report->merged->sources) : json_array();
+}
+
+/* What the results that were merged agreed on. */
+static void carry(bool *failed, json_t *object, const struct report *report)
+{
+    const char *key;
+    json_t *section;
+    if (report->merged == NULL)
+        return;
+    json_object_foreach(report->merged->carried, key, section)
+    {
+        if (json_object_update(json_object_get(object, key), section) != 0)
+            *failed = true;
+    }
+}
+
 static int write_json(FILE *out, const struct report *report)
 {
     bool has_failed = false;
@@ -328,6 +347,8 @@ static int write_json(FILE *out, const struct report *report)
     set(&has_failed, object, "intervals", intervals(&has_failed, report->intervals));
     set(&has_failed, object, "slo", slos(&has_failed, report));
     set(&has_failed, object, "validity", validity(&has_failed, report));
+    set(&has_failed, object, "merged", merged(report));
+    carry(&has_failed, object, report);
     if (!has_failed && json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0)
         has_failed = true;
     (void)fputc('\n', out);
