@@ -31,6 +31,7 @@ struct command {
 extern const struct command command_run;
 extern const struct command command_resume;
 extern const struct command command_verify;
+extern const struct command command_merge;
 extern const struct command command_help; /* prints the help of run */
 
 /* Reads the flags of a subcommand and goes on with `go`, unless they are wrong or ask for help or

@@ -352,8 +352,8 @@ void flags_write_help(const struct flag *flags, size_t count, enum options_comma
 {
     for (enum flag_group group = FLAG_LOAD; group < FLAG_LATER; group++)
         write_group(flags, count, group, command, out);
-    if (command == OPTIONS_OF_VERIFY)
-        return; /* It has no values of these kinds. */
+    if (command == OPTIONS_OF_VERIFY || command == OPTIONS_OF_MERGE)
+        return; /* They have no values of these kinds. */
     (void)fputs("\n"
                 "D: 250us, 50ms, 1m30s. N: 5000, 20k, 1.5m. DIST: 50ms, uniform:10ms,90ms,\n"
                 "normal:50ms,10ms, lognormal:p50=800ms,p99=8s, exp:50ms, file:PATH; 2KB, 1MiB.\n",

@@ -13,12 +13,12 @@ static const struct command *const commands[] = {
     &command_run,
     &command_resume,
     &command_verify,
+    &command_merge,
     &command_help,
     &(const struct command){.name = "compare"},
     &(const struct command){.name = "ab"},
     &(const struct command){.name = "suite"},
     &(const struct command){.name = "capacity"},
-    &(const struct command){.name = "merge"},
     &(const struct command){.name = "report"},
     NULL,
 };

@@ -30,7 +30,9 @@ enum {
     RUN = 1 << OPTIONS_OF_RUN,
     RESUME = 1 << OPTIONS_OF_RESUME,
     VERIFY = 1 << OPTIONS_OF_VERIFY,
+    MERGE = 1 << OPTIONS_OF_MERGE,
     DRIVE = RUN | RESUME,
+    REPORT = RUN | MERGE, /* what a result is written as */
     ALL = RUN | RESUME | VERIFY,
 };
 
@@ -109,28 +111,30 @@ static const struct flag flags[] = {
      NS_MAX_DURATION, "try again what a server may yet do; 0: not", DEFAULT(ALL, "30s")},
     {"history", "MODE", FLAG_JOURNAL, RUN, flags_parse_name, TARGET(campaign.history), 0, 0,
      "of a turn: delta, or snapshot: all so far", DEFAULT(ALL, "delta"), NAMES(history)},
-    {"json", "FILE", FLAG_OUTPUT, DRIVE, flags_parse_text, TARGET(json_path), 0, 0,
+    {"json", "FILE", FLAG_OUTPUT, DRIVE | MERGE, flags_parse_text, TARGET(json_path), 0, 0,
      "the result as JSON; -: to stdout, summary to stderr", NO_DEFAULT},
-    {"slo", "EXPR", FLAG_OUTPUT, RUN, flags_parse_slo, TARGET(slos), 0, 0,
+    {"slo", "EXPR", FLAG_OUTPUT, REPORT, flags_parse_slo, TARGET(slos), 0, 0,
      "exit with 99 unless it holds: p(99)<250ms; repeatable", NO_DEFAULT, .is_repeatable = true},
-    {"csv", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(csv_path), 0, 0,
+    {"csv", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(csv_path), 0, 0,
      "a line a second, or each -progress", NO_DEFAULT},
-    {"markdown", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(markdown_path), 0, 0,
+    {"markdown", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(markdown_path), 0, 0,
      "appends a table, as to $GITHUB_STEP_SUMMARY", NO_DEFAULT},
-    {"hgrm", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(hgrm_path), 0, 0,
+    {"hgrm", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(hgrm_path), 0, 0,
      "percentiles as HdrHistogram prints them", NO_DEFAULT},
-    {"gobench", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(gobench_path), 0, 0,
+    {"gobench", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(gobench_path), 0, 0,
      "in Go's benchmark format, for benchstat", NO_DEFAULT},
-    {"bmf", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(bmf_path), 0, 0,
+    {"bmf", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(bmf_path), 0, 0,
      "in Bencher's metric format", NO_DEFAULT},
-    {"openmetrics", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(openmetrics_path), 0, 0,
+    {"openmetrics", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(openmetrics_path), 0, 0,
      "in the OpenMetrics text format", NO_DEFAULT},
     {"progress", "D", FLAG_OUTPUT, DRIVE, flags_parse_duration, TARGET(progress_ns), 0,
      NS_MAX_DURATION, "a line each D; 0: none", DEFAULT(ALL, "1s on a terminal, else 0")},
     {"quiet", NULL, FLAG_OUTPUT, DRIVE, flags_parse_switch, TARGET(is_quiet), 0, 0,
      "no progress and no warnings", NO_DEFAULT},
-    {"version", NULL, FLAG_OUTPUT, ALL, flags_parse_version, 0, 0, 0, "the version", NO_DEFAULT},
-    {"help", NULL, FLAG_OUTPUT, ALL, flags_parse_help, 0, 0, 0, "print this and exit", NO_DEFAULT},
+    {"version", NULL, FLAG_OUTPUT, ALL | MERGE, flags_parse_version, 0, 0, 0, "the version",
+     NO_DEFAULT},
+    {"help", NULL, FLAG_OUTPUT, ALL | MERGE, flags_parse_help, 0, 0, 0, "print this and exit",
+     NO_DEFAULT},
     LATER("warmup", "D"),
     LATER("slo-abort", NULL),
 };
@@ -207,6 +211,11 @@ static const struct command_row {
                            "Audits every record of a journal; exits with 1 and names the first"
                            " faults.\n",
                            JOURNAL_AUDIT},
+    [OPTIONS_OF_MERGE] = {"merge", "bench merge -help",
+                          "usage: bench merge [flags] A.json B.json…\n"
+                          "Makes one result of those of several generators that ran at the same"
+                          " time.\n",
+                          JOURNAL_NEW},
 };
 
 /* Where the operand names a journal, its flag was forgotten. */
@@ -262,6 +271,21 @@ static void fill_long_options(struct option rows[FLAG_COUNT + 1])
     rows[FLAG_COUNT] = (struct option){0};
 }
 
+/* Of the command that has any: moves what stands here, or behind a "--", up to those before, over
+ * arguments that have been read. */
+static bool take_operands(struct options *options, int argc, char **argv, int at)
+{
+    struct flag_text text;
+    bool is_rest = strcmp(argv[at], "--") == 0;
+    if (options->command != OPTIONS_OF_MERGE || (!is_rest && split_flag(argv[at], &text)))
+        return false;
+    optind = is_rest ? argc : at + 1;
+    for (at += is_rest; at < optind; at++)
+        argv[1 + options->operand_count++] = argv[at];
+    options->operands = argv + 1;
+    return true;
+}
+
 static int parse_flags(struct options *options, int argc, char **argv, struct errmsg *why)
 {
     struct option rows[FLAG_COUNT + 1];
@@ -270,6 +294,8 @@ static int parse_flags(struct options *options, int argc, char **argv, struct er
     optind = 0;
     opterr = 0;
     for (int at = 1; at < argc && options->action == OPTIONS_GO; at = optind) {
+        if (take_operands(options, argc, argv, at))
+            continue;
         if (strcmp(argv[at], "--") == 0) {
             if (at + 1 < argc)
                 return refuse_operand(argv[at + 1], why);
@@ -358,12 +384,26 @@ static int check_run(struct options *options, struct errmsg *why)
     return 0;
 }
 
+/* A merge has no journal, and its configuration is that of what it merges. */
+static int check_merge(const struct options *options, struct errmsg *why)
+{
+    if (options->operand_count < 2)
+        return errmsg_set(why, -EINVAL, "bench merge needs two results or more, got %d",
+                          options->operand_count);
+    if (options->operand_count > OPTIONS_OPERANDS_MAX)
+        return errmsg_set(why, -EINVAL, "bench merge takes at most %d results, got %d",
+                          OPTIONS_OPERANDS_MAX, options->operand_count);
+    return 0;
+}
+
 /* What no single flag can tell. */
 static int check_together(struct options *options, struct errmsg *why)
 {
     struct campaign_config *campaign = &options->campaign;
     struct errmsg reason = {.text = ""};
     options->is_progress_given = options_is_given(options, TARGET(progress_ns));
+    if (options->command == OPTIONS_OF_MERGE)
+        return check_merge(options, why);
 
     if (campaign->journal_uri == NULL)
         return errmsg_set(why, -EINVAL, "bench %s needs -journal URI",
@@ -411,6 +451,8 @@ int options_parse(struct options *options, enum options_command command, int arg
                      .retry_for_ns = OPTIONS_RETRY_FOR_NS_DEFAULT},
     };
     int error = command == OPTIONS_OF_RUN ? set_run_defaults(&options->campaign, why) : 0;
+    if (command == OPTIONS_OF_MERGE)
+        options->campaign.journal_uri = "memory"; /* It has none, so that no file is one of it. */
     if (error == 0)
         error = parse_flags(options, argc, argv, why);
     if (error == 0 && options->action == OPTIONS_GO)

@@ -22,12 +22,13 @@
 #define OPTIONS_RUNS_DEFAULT 5000
 #define OPTIONS_TURNS_DEFAULT 2
 #define OPTIONS_TOOLS_DEFAULT 1
+#define OPTIONS_OPERANDS_MAX 1000
 #define OPTIONS_RUNS_MAX UINT64_C(1000000000000)
 
 #define OPTIONS_RETRY_FOR_NS_DEFAULT (30 * NS_PER_S)
 
 /* The command that the flags are of. */
-enum options_command { OPTIONS_OF_RUN, OPTIONS_OF_RESUME, OPTIONS_OF_VERIFY };
+enum options_command { OPTIONS_OF_RUN, OPTIONS_OF_RESUME, OPTIONS_OF_VERIFY, OPTIONS_OF_MERGE };
 
 enum options_action { OPTIONS_GO, OPTIONS_HELP, OPTIONS_VERSION };
 
@@ -47,11 +48,14 @@ struct options {
     uint64_t progress_ns; /* 0 with is_progress_given: none */
     bool is_progress_given;
     bool is_quiet;
+    char **operands; /* of a merge, the only command that takes any */
+    int operand_count;
     uint64_t given; /* flags, see options_is_given() */
 };
 
-/* argv[0] is skipped. 0, or -EINVAL or the errno of an unreadable `file:` with one line in `why`;
- * then nothing is left to free. -help and -version end the parsing where they stand. */
+/* argv[0] is skipped; operands are moved to the front of the rest. 0, or -EINVAL or the errno of an
+ * unreadable `file:` with one line in `why`; then nothing is left to free. -help and -version end
+ * the parsing where they stand. */
 int options_parse(struct options *options, enum options_command command, int argc, char **argv,
                   struct errmsg *why);
 void options_free(struct options *options);

@@ -17,12 +17,14 @@ const struct report_format *const report_table[] = {
 
 const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_ELAPSED] = {"elapsed_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
+    [METRIC_STARTED] = {"started_unix_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_THROUGHPUT] = {"throughput_runs_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
     [METRIC_RECORD_RATE] = {"throughput_records_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
     [METRIC_RUNS_STARTED] = {"runs_started", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_RUNS_DUE] = {"runs_due", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_RUNS_QUEUED] = {"runs_queued", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_OFFERED] = {"offered_runs_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
+    [METRIC_ISSUING] = {"issuing_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_RUNS_COMPLETED] = {"runs_completed", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_ERRORS] = {"errors", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_RUNS_ABANDONED] = {"runs_abandoned", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
@@ -179,6 +181,7 @@ static void compute_schedule(struct metric_value metrics[METRIC_COUNT],
         return; /* A closed loop has none. */
     metrics[METRIC_RUNS_DUE] = whole(result->runs_due);
     metrics[METRIC_RUNS_QUEUED] = whole(result->runs_queued);
+    metrics[METRIC_ISSUING] = whole(result->issuing_ns);
     if (result->issuing_ns > 0)
         metrics[METRIC_OFFERED] = report_rate(result->runs_due, result->issuing_ns);
 }
@@ -203,6 +206,7 @@ static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
     uint64_t completed = result->runs_by_outcome[OUTCOME_COMPLETED];
 
     metrics[METRIC_ELAPSED] = whole(result->elapsed_ns);
+    metrics[METRIC_STARTED] = whole(result->started_unix_ns);
     metrics[METRIC_THROUGHPUT] = report_rate(completed, result->elapsed_ns);
     metrics[METRIC_RECORD_RATE] = report_rate(report_records_new(result), result->elapsed_ns);
     metrics[METRIC_RUNS_STARTED] = whole(result->runs_started);
@@ -293,6 +297,7 @@ void report_init(struct report *report, const struct options *options,
 {
     memset(report, 0, sizeof(*report));
     report->options = options;
+    report->reasons = report->own_reasons;
     report->result = result;
     report->version = version_of_build();
     report->stop_signal = stop_signal;

@@ -23,12 +23,14 @@
 
 enum metric {
     METRIC_ELAPSED,
+    METRIC_STARTED,
     METRIC_THROUGHPUT,
     METRIC_RECORD_RATE,
     METRIC_RUNS_STARTED,
     METRIC_RUNS_DUE,
     METRIC_RUNS_QUEUED,
     METRIC_OFFERED,
+    METRIC_ISSUING,
     METRIC_RUNS_COMPLETED,
     METRIC_ERRORS,
     METRIC_RUNS_ABANDONED,
@@ -114,6 +116,13 @@ struct report_slo {
     double value; /* in the unit of the bound */
 };
 
+/* Of which results a merged one is, and what of them the report cannot compute. */
+struct report_merged {
+    size_t count;
+    struct json_t *sources; /* an array: the "merged" of the JSON */
+    struct json_t *carried; /* an object of sections: takes the place of what they have */
+};
+
 struct report {
     const struct options *options;
     const struct campaign_result *result;
@@ -122,7 +131,9 @@ struct report {
     struct host host; /* filled when a format that is wanted needs it */
     int stop_signal;  /* that ended the campaign early, or 0 */
     struct metric_value metrics[METRIC_COUNT];
-    struct errmsg reasons[REPORT_REASONS_MAX]; /* why the measurement is not valid */
+    const struct report_merged *merged;            /* NULL: it is the result of one campaign */
+    struct errmsg own_reasons[REPORT_REASONS_MAX]; /* why the measurement is not valid */
+    struct errmsg *reasons;                        /* those, or of a merged result, the caller's */
     size_t reason_count;
     struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
     size_t slos_missed;

@@ -251,6 +251,8 @@ static json_t *histogram(bool *failed, const struct hist *hist)
     set(failed, object, "count", whole(hist->count));
     set(failed, object, "min_ns", whole(hist->count == 0 ? 0 : hist->min_ns));
     set(failed, object, "mean_ns", whole(hist_mean_ns(hist)));
+    /* So that added histograms have an exact mean, as far as JSON has numbers for it. */
+    set(failed, object, "sum_ns", hist->sum_ns <= INT64_MAX ? whole(hist->sum_ns) : json_null());
     set(failed, object, "p50_ns", percentile(hist, 0.50));
     set(failed, object, "p90_ns", percentile(hist, 0.90));
     set(failed, object, "p99_ns", percentile(hist, 0.99));
@@ -327,6 +329,25 @@ static json_t *validity(bool *failed, const struct report *report)
     return object;
 }
 
+static json_t *merged(const struct report *report)
+{
+    return report->merged != NULL ? json_incref(report->merged->sources) : json_array();
+}
+
+/* What the results that were merged agreed on. */
+static void carry(bool *failed, json_t *object, const struct report *report)
+{
+    const char *key;
+    json_t *section;
+    if (report->merged == NULL)
+        return;
+    json_object_foreach(report->merged->carried, key, section)
+    {
+        if (json_object_update(json_object_get(object, key), section) != 0)
+            *failed = true;
+    }
+}
+
 static int write_json(FILE *out, const struct report *report)
 {
     bool has_failed = false;
@@ -341,6 +362,8 @@ static int write_json(FILE *out, const struct report *report)
     set(&has_failed, object, "intervals", intervals(&has_failed, report->intervals));
     set(&has_failed, object, "slo", slos(&has_failed, report));
     set(&has_failed, object, "validity", validity(&has_failed, report));
+    set(&has_failed, object, "merged", merged(report));
+    carry(&has_failed, object, report);
     if (!has_failed && json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0)
         has_failed = true;
     (void)fputc('\n', out);

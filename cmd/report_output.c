@@ -78,6 +78,19 @@ static int check_store(const char *flag, const struct output_file *file,
                       flag, file->path, options->campaign.journal_uri);
 }
 
+/* Nor what is merged. */
+static int check_operands(const char *flag, const struct output_file *file,
+                          const struct options *options, struct errmsg *why)
+{
+    for (int i = 0; i < options->operand_count; i++) {
+        struct stat status;
+        if (stat(options->operands[i], &status) == 0 && output_file_is(file, &status))
+            return errmsg_set(why, -EINVAL, "-%s must not name a result that is merged: %s", flag,
+                              options->operands[i]);
+    }
+    return 0;
+}
+
 static int open_output(struct output_file *file, const char *flag, const char *path,
                        enum output_use use, const struct options *options, struct errmsg *why)
 {
@@ -88,6 +101,8 @@ static int open_output(struct output_file *file, const char *flag, const char *p
     error = check_streams(flag, file, why);
     if (error == 0)
         error = check_store(flag, file, options, why);
+    if (error == 0)
+        error = check_operands(flag, file, options, why);
     return error != 0 ? error : check_lists(flag, file, options, why);
 }
 
@@ -209,7 +224,7 @@ int report_write(struct report *report, struct report_outputs *outputs, struct e
     bool needs_host = false;
     for (const struct report_format *const *row = report_table; *row != NULL; row++)
         needs_host = needs_host || (path_of(*row, report->options) != NULL && (*row)->needs_host);
-    if (needs_host)
+    if (needs_host && report->merged == NULL)
         host_read(&report->host);
 
     int first_error = write_format(&report_text, report, NULL, summary_fd(report->options), why);

@@ -175,6 +175,8 @@ static void print_configuration(FILE *out, const struct report *report)
                       config->arrival.stages[i].rate);
     if (config->arrival.process != ARRIVAL_CONSTANT)
         (void)fprintf(out, " arrival=%s", arrival_process_name(config->arrival.process));
+    if (report->merged != NULL)
+        (void)fprintf(out, " merged=%zu", report->merged->count);
     (void)fputc('\n', out);
 }
 

@@ -61,6 +61,7 @@ static uint64_t start_together(struct campaign *c)
         uint64_t now_ns = clock_monotonic_ns();
         if (c->config->duration_ns > 0)
             c->load.until_ns = now_ns + c->config->duration_ns;
+        c->started_unix_ns = clock_realtime_ns();
         atomic_store(&c->start_ns, now_ns);
     }
     while (atomic_load(&c->start_ns) == 0)

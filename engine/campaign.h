@@ -102,7 +102,8 @@ struct campaign_progress {
 };
 
 struct campaign_result {
-    uint64_t elapsed_ns; /* first start to last end */
+    uint64_t elapsed_ns;      /* first start to last end */
+    uint64_t started_unix_ns; /* the first start by the time of day */
     uint64_t runs_started;
     uint64_t runs_due;    /* that an open loop had start until it ended or was stopped */
     uint64_t runs_queued; /* of these, that found no free slot when they were due */

@@ -145,6 +145,7 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
     uint64_t ended_ns = start_ns;
     const char *fallback = c->workers[0].sched.loop.fallback.text;
     *result = (struct campaign_result){
+        .started_unix_ns = c->started_unix_ns,
         .peak_tasks = atomic_load(&c->load.in_flight_peak),
         .heap_delta_bytes = c->heap_delta_bytes,
         .cpu_ns = c->cpu_ns,

@@ -47,6 +47,7 @@ struct campaign {
     _Atomic uint32_t done;
     _Atomic uint32_t at_start;
     _Atomic uint64_t start_ns; /* 0 until all workers are at the start */
+    uint64_t started_unix_ns;  /* the same by the time of day */
     uint64_t heap_bytes;
     int64_t heap_delta_bytes;
     uint64_t cpu_ns;

@@ -1,6 +1,6 @@
 /*
  * clock: the monotonic clock and the units of time. All times in the program are unsigned
- * nanoseconds on this clock. Threading: safe from any thread.
+ * nanoseconds on this clock, but for one that says so. Threading: safe from any thread.
  */
 #ifndef BENCH_BASE_CLOCK_H
 #define BENCH_BASE_CLOCK_H
@@ -18,6 +18,14 @@ static inline uint64_t clock_monotonic_ns(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with a valid clock and pointer */
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* The time of day, since 1970: for what is held against another machine's, never for a duration. */
+static inline uint64_t clock_realtime_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* likewise */
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 

@@ -1,0 +1,114 @@
+/*
+ * merge: the subcommand that makes one result of those of several generators.
+ *
+ * Exit codes: good; usage when a result cannot be read or does not fit the others, and nothing is
+ * written then; failed when the merged one cannot be written; invalid when one of them is; SLO when
+ * an objective of its own flags is missed. Runs that did not complete are told in the result, as
+ * the generators have told of them.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/command.h"
+#include "cmd/merged.h"
+#include "cmd/output.h"
+#include "cmd/report.h"
+#include "cmd/signals.h"
+
+static int read_results(struct merged *merged, const struct options *options, struct errmsg *why)
+{
+    int error = merged_init(merged, why);
+    for (int i = 0; i < options->operand_count && error == 0; i++) {
+        struct result_file file;
+        error = result_file_load(&file, options->operands[i], why);
+        if (error != 0)
+            break;
+        error = merged_add(merged, &file, why);
+        result_file_free(&file);
+    }
+    return error != 0 ? error : merged_finish(merged, why);
+}
+
+/* What the whole shows counts only where each of its parts is valid: else it is said twice. */
+static void judge(struct report *report, const struct merged *merged)
+{
+    if (merged->reason_count == 0)
+        return;
+    report->reasons = merged->reasons;
+    report->reason_count = merged->reason_count;
+}
+
+static int write_merged(const struct merged *merged, const struct options *options,
+                        struct report_outputs *outputs)
+{
+    struct report report;
+    struct errmsg why = {.text = ""};
+    report_init(&report, options, &merged->result, 0, NULL);
+    report.intervals = &merged->intervals;
+    report.merged = &merged->about;
+    (void)snprintf(report.host.cpu_model, sizeof(report.host.cpu_model), "%s", merged->cpu_model);
+    judge(&report, merged);
+    if (merged->intervals.is_cut)
+        output_error("warning: the intervals are left out: there would be too many");
+    if (report_write(&report, outputs, &why) != 0) {
+        output_error("%s", why.text);
+        return EXIT_CODE_FAILED;
+    }
+    if (report.reason_count > 0) {
+        output_error("the measurement is not valid: %s", report.reasons[0].text);
+        return EXIT_CODE_INVALID;
+    }
+    if (report.slos_missed == 0)
+        return EXIT_CODE_GOOD;
+    output_error("%zu of %zu objectives missed", report.slos_missed, options->slo_count);
+    return EXIT_CODE_SLO;
+}
+
+/* What is said of the configuration is said by the options: the report's readers know no other. */
+static void set_config(struct options *options, const struct merged *merged)
+{
+    bool has_intervals = merged->intervals.every_ns > 0;
+    options->campaign = merged->config;
+    options->is_progress_given = has_intervals;
+    options->progress_ns = has_intervals ? merged->intervals.every_ns : 0;
+}
+
+static int merge_results(struct options *options)
+{
+    struct report_outputs outputs;
+    struct merged merged = {.part_count = 0};
+    struct errmsg why = {.text = ""};
+    const struct campaign_config none = options->campaign;
+    const sigset_t taken = signals_taken();
+    int code = EXIT_CODE_USAGE;
+
+    /* They end it between two files, where no half one is left behind. */
+    (void)sigprocmask(SIG_BLOCK, &taken, NULL);
+    int error = report_outputs_open(&outputs, options, &why);
+    (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
+    if (error != 0) {
+        output_usage_error(options_help_of(options->command), "%s", why.text);
+        return EXIT_CODE_USAGE;
+    }
+    if (read_results(&merged, options, &why) != 0) {
+        output_error("%s", why.text);
+    } else {
+        (void)sigprocmask(SIG_BLOCK, &taken, NULL);
+        set_config(options, &merged);
+        code = write_merged(&merged, options, &outputs);
+        options->campaign = none;
+        (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
+    }
+    merged_free(&merged);
+    report_outputs_close(&outputs);
+    return code;
+}
+
+static int merge(int argc, char **argv)
+{
+    return command_with_options(OPTIONS_OF_MERGE, argc, argv, merge_results);
+}
+
+const struct command command_merge = {.name = "merge", .run = merge};

@@ -1,0 +1,402 @@
+/* merged: see merged.h. */
+#include "cmd/merged.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cmd/merge_intervals.h"
+#include "cmd/merge_rules.h"
+#include "engine/base/clock.h"
+
+/* The histograms of a result, by their names below "latency". */
+static const struct {
+    const char *name;
+    size_t offset; /* of the pointer in struct campaign_result */
+} hist_rows[] = {
+    {"response", offsetof(struct campaign_result, response)},
+    {"service", offsetof(struct campaign_result, service)},
+    {"failed", offsetof(struct campaign_result, failed)},
+    {"append", offsetof(struct campaign_result, append)},
+    {"retried", offsetof(struct campaign_result, retried)},
+    {"token_lag", offsetof(struct campaign_result, token_lag)},
+    {"lag", offsetof(struct campaign_result, lag)},
+    {"dispatch", offsetof(struct campaign_result, dispatch)},
+    {"overshoot", offsetof(struct campaign_result, overshoot)},
+};
+enum { HIST_COUNT = sizeof(hist_rows) / sizeof(hist_rows[0]), TIME_BYTES = 40 };
+
+static struct hist **hist_of(struct merged *merged, size_t row)
+{
+    return (struct hist **)((char *)&merged->result + hist_rows[row].offset);
+}
+
+static int refuse_memory(struct errmsg *why)
+{
+    return errmsg_set(why, -ENOMEM, "no memory to merge the results");
+}
+
+int merged_init(struct merged *merged, struct errmsg *why)
+{
+    *merged = (struct merged){
+        .config = {.mode = JOURNAL_NEW, .loop_name = "auto"},
+        .about = {.sources = json_array(), .carried = json_object()},
+        .hists = calloc(HIST_COUNT + 1, sizeof(struct hist)),
+    };
+    if (merged->hists == NULL || merged->about.sources == NULL || merged->about.carried == NULL)
+        return refuse_memory(why);
+    for (size_t i = 0; i < HIST_COUNT; i++) {
+        hist_init(&merged->hists[i]);
+        *hist_of(merged, i) = &merged->hists[i];
+    }
+    return 0;
+}
+
+void merged_free(struct merged *merged)
+{
+    for (size_t i = 0; i < merged->part_count; i++)
+        free(merged->parts[i].rows);
+    free(merged->parts);
+    free(merged->hists);
+    free(merged->reasons);
+    intervals_free(&merged->intervals);
+    dist_free(&merged->config.latency);
+    dist_free(&merged->config.tool_latency);
+    dist_free(&merged->config.prompt_bytes);
+    dist_free(&merged->config.reply_bytes);
+    json_decref(merged->first.tree);
+    json_decref(merged->about.sources);
+    json_decref(merged->about.carried);
+}
+
+/* --- one more result --- */
+
+static int check_sections(const struct result_file *file, struct errmsg *why)
+{
+    static const char *const known[] = {"schema", "build",  "host",     "store", "config",
+                                        "result", "merged", "validity", "slo"};
+    const char *key;
+    json_t *value;
+    json_object_foreach(file->tree, key, value)
+    {
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+            is_known = is_known || strcmp(key, known[i]) == 0;
+        if (!is_known)
+            return errmsg_set(why, -EINVAL, "%s: %s: this bench does not know how to merge it",
+                              file->name, key);
+    }
+    for (size_t i = 0; i < file->hist_count; i++) {
+        bool is_known = false;
+        const struct json_span *name = &file->hists[i].name;
+        for (size_t j = 0; j < HIST_COUNT; j++)
+            is_known =
+                is_known || json_span_equals(name, hist_rows[j].name, strlen(hist_rows[j].name));
+        if (!is_known)
+            return errmsg_set(why, -EINVAL,
+                              "%s: latency.%.*s: this bench does not know how to merge it",
+                              file->name, (int)name->size, name->bytes);
+    }
+    return 0;
+}
+
+static int add_hists(struct merged *merged, const struct result_file *file, struct errmsg *why)
+{
+    struct hist *scratch = &merged->hists[HIST_COUNT];
+    for (size_t i = 0; i < HIST_COUNT; i++) {
+        struct hist *sum = *hist_of(merged, i);
+        uint64_t count = sum->count;
+        int error = result_file_read_hist(file, hist_rows[i].name, scratch, why);
+        if (error != 0)
+            return error;
+        if (__builtin_add_overflow(count, scratch->count, &count))
+            return errmsg_set(why, -ERANGE, "%s: latency.%s has too many samples", file->name,
+                              hist_rows[i].name);
+        hist_merge(sum, scratch);
+    }
+    return 0;
+}
+
+static int add_reason(struct merged *merged, const struct result_file *file, const char *reason,
+                      struct errmsg *why)
+{
+    struct errmsg *grown =
+        reallocarray(merged->reasons, merged->reason_count + 1, sizeof(grown[0]));
+    if (grown == NULL)
+        return refuse_memory(why);
+    merged->reasons = grown;
+    (void)errmsg_set(&grown[merged->reason_count++], 0, "%s: %s", file->name, reason);
+    return 0;
+}
+
+/* Remarks beside the reasons, each with its file, under the same key. */
+static int add_remarks(struct merged *merged, const struct result_file *file, const char *key,
+                       const json_t *remarks, struct errmsg *why)
+{
+    json_t *validity = json_object_get(merged->about.carried, "validity");
+    bool has_failed = false;
+    if (validity == NULL) {
+        validity = json_object();
+        has_failed = json_object_set_new(merged->about.carried, "validity", validity) != 0;
+    }
+    json_t *sum = has_failed ? NULL : json_object_get(validity, key);
+    if (sum == NULL && !has_failed) {
+        sum = json_array();
+        has_failed = json_object_set_new(validity, key, sum) != 0;
+    }
+    for (size_t i = 0; i < json_array_size(remarks) && !has_failed; i++) {
+        const char *text = json_string_value(json_array_get(remarks, i));
+        struct errmsg remark;
+        if (text == NULL)
+            return result_file_refuse(file, "validity", "of texts", why);
+        (void)errmsg_set(&remark, 0, "%s: %s", file->name, text);
+        has_failed = json_array_append_new(sum, json_string(remark.text)) != 0;
+    }
+    return has_failed ? refuse_memory(why) : 0;
+}
+
+static int add_validity(struct merged *merged, const struct result_file *file, struct errmsg *why)
+{
+    const char *verdict = NULL;
+    const json_t *reasons = result_file_find(file, "validity.reasons");
+    const char *key;
+    json_t *value;
+    int error = result_file_read_text(file, "validity.verdict", &verdict, why);
+    if (error != 0)
+        return error;
+    if (!json_is_array(reasons))
+        return result_file_refuse(file, "validity.reasons", "an array", why);
+    bool is_valid = strcmp(verdict, "valid") == 0;
+    if ((!is_valid && strcmp(verdict, "invalid") != 0) ||
+        is_valid != (json_array_size(reasons) == 0))
+        return result_file_refuse(file, "validity", "valid without reasons, or invalid with them",
+                                  why);
+    for (size_t i = 0; i < json_array_size(reasons) && error == 0; i++) {
+        const char *reason = json_string_value(json_array_get(reasons, i));
+        error = reason != NULL ? add_reason(merged, file, reason, why)
+                               : result_file_refuse(file, "validity.reasons", "of texts", why);
+    }
+    json_object_foreach(result_file_find(file, "validity"), key, value)
+    {
+        if (error != 0 || strcmp(key, "verdict") == 0 || strcmp(key, "reasons") == 0)
+            continue;
+        error = json_is_array(value)
+                    ? add_remarks(merged, file, key, value, why)
+                    : errmsg_set(why, -EINVAL,
+                                 "%s: validity.%s: this bench does not know how to merge it",
+                                 file->name, key);
+    }
+    return error;
+}
+
+/* A merged result stands for those that it was made of. */
+static int add_sources(struct merged *merged, const struct result_file *file,
+                       const struct merged_part *part, struct errmsg *why)
+{
+    json_t *inner = result_file_find(file, "merged");
+    bool has_failed = false;
+    if (inner != NULL && !json_is_array(inner))
+        return result_file_refuse(file, "merged", "an array", why);
+    for (size_t i = 0; i < json_array_size(inner) && !has_failed; i++) {
+        const json_t *source = json_array_get(inner, i);
+        if (!json_is_string(json_object_get(source, "file")) ||
+            !json_is_integer(json_object_get(source, "started_unix_ns")) ||
+            !json_is_object(json_object_get(source, "host")) ||
+            json_object_get(source, "seed") == NULL)
+            return result_file_refuse(file, "merged", "of file, host, seed and start each", why);
+        has_failed = json_array_append(merged->about.sources, json_array_get(inner, i)) != 0;
+    }
+    if (json_array_size(inner) == 0) {
+        json_t *source = json_pack(
+            "{s:s, s:O, s:O, s:I, s:I}", "file", file->name, "host", result_file_find(file, "host"),
+            "seed", result_file_find(file, "config.seed"), "started_unix_ns",
+            (json_int_t)part->started_ns, "elapsed_ns", (json_int_t)part->elapsed_ns);
+        has_failed = json_array_append_new(merged->about.sources, source) != 0;
+    }
+    return has_failed ? refuse_memory(why) : 0;
+}
+
+static int read_part(const struct result_file *file, struct merged_part *part, struct errmsg *why)
+{
+    memcpy(part->name, file->name, sizeof(part->name));
+    int error = result_file_read_u64(file, "result.started_unix_ns", &part->started_ns, why);
+    if (error == 0)
+        error = result_file_read_u64(file, "result.elapsed_ns", &part->elapsed_ns, why);
+    if (error == 0)
+        error = result_file_read_u64_or_null(file, "result.issuing_ns", 0, &part->issuing_ns, why);
+    if (error == 0)
+        error = result_file_read_u64_or_null(file, "config.progress_ns", 0, &part->every_ns, why);
+    if (part->every_ns == 0)
+        part->every_ns = NS_PER_S; /* what it is without -progress */
+    return error != 0 ? error
+                      : result_file_read_intervals(file, &part->rows, &part->row_count, why);
+}
+
+static int add_part(struct merged *merged, const struct result_file *file, struct errmsg *why)
+{
+    if (merged->part_count == merged->part_capacity) {
+        size_t capacity = merged->part_capacity == 0 ? 16 : 2 * merged->part_capacity;
+        struct merged_part *grown = reallocarray(merged->parts, capacity, sizeof(grown[0]));
+        if (grown == NULL)
+            return refuse_memory(why);
+        merged->parts = grown;
+        merged->part_capacity = capacity;
+    }
+    struct merged_part *part = &merged->parts[merged->part_count];
+    *part = (struct merged_part){.rows = NULL};
+    int error = read_part(file, part, why);
+    if (error == 0)
+        error = add_sources(merged, file, part, why);
+    if (error != 0)
+        free(part->rows);
+    merged->part_count += error == 0;
+    return error;
+}
+
+static void take_first(struct merged *merged, const struct result_file *file)
+{
+    const char *cpu_model = json_string_value(result_file_find(file, "host.cpu_model"));
+    json_t *host = result_file_find(file, "host");
+    memcpy(merged->first.name, file->name, sizeof(file->name));
+    merged->first.tree = json_incref(file->tree);
+    (void)json_object_set(merged->about.carried, "host", host);
+    (void)snprintf(merged->cpu_model, sizeof(merged->cpu_model), "%s",
+                   cpu_model != NULL ? cpu_model : "unknown");
+    errmsg_clean(merged->cpu_model);
+}
+
+int merged_add(struct merged *merged, const struct result_file *file, struct errmsg *why)
+{
+    int error = check_sections(file, why);
+    if (error == 0 && merged->part_count == 0)
+        take_first(merged, file);
+    if (error == 0)
+        error = merge_rules_apply(merged, file, why);
+    if (error == 0)
+        error = add_validity(merged, file, why);
+    if (error == 0)
+        error = add_hists(merged, file, why);
+    return error != 0 ? error : add_part(merged, file, why);
+}
+
+/* --- all of them --- */
+
+/* "2026-12-01T00:07:38.123456Z" */
+static const char *format_time(uint64_t unix_ns, char text[TIME_BYTES])
+{
+    struct tm parts;
+    const time_t seconds = (time_t)(unix_ns / NS_PER_S);
+    if (gmtime_r(&seconds, &parts) == NULL || strftime(text, TIME_BYTES, "%FT%T", &parts) == 0)
+        text[0] = '\0';
+    size_t used = strlen(text);
+    (void)snprintf(text + used, TIME_BYTES - used, ".%06uZ",
+                   (unsigned)(unix_ns % NS_PER_S / NS_PER_US));
+    return text;
+}
+
+static uint64_t end_of(const struct merged_part *part)
+{
+    return part->started_ns + part->elapsed_ns; /* Both are below 2^63. */
+}
+
+/* Any two of them have run at the same time where the last to start did so before the first to end.
+ */
+static int check_overlap(const struct merged *merged, struct errmsg *why)
+{
+    const struct merged_part *last = &merged->parts[0];
+    const struct merged_part *first = &merged->parts[0];
+    char times[3][TIME_BYTES];
+    for (size_t i = 1; i < merged->part_count; i++) {
+        const struct merged_part *part = &merged->parts[i];
+        last = part->started_ns > last->started_ns ? part : last;
+        first = end_of(part) < end_of(first) ? part : first;
+    }
+    if (last->started_ns < end_of(first) || first == last)
+        return 0;
+    return errmsg_set(why, -EINVAL,
+                      "%s and %s did not run at the same time: the first from %s to %s, the second "
+                      "from %s",
+                      first->name, last->name, format_time(first->started_ns, times[0]),
+                      format_time(end_of(first), times[1]),
+                      format_time(last->started_ns, times[2]));
+}
+
+/* No host starts two with one seed within the same nanosecond. */
+static int check_twice(const struct merged *merged, struct errmsg *why)
+{
+    const json_t *sources = merged->about.sources;
+    char text[TIME_BYTES];
+    for (size_t i = 0; i < json_array_size(sources); i++)
+        for (size_t j = 0; j < i; j++) {
+            const json_t *a = json_array_get(sources, j);
+            const json_t *b = json_array_get(sources, i);
+            json_int_t started_ns = json_integer_value(json_object_get(a, "started_unix_ns"));
+            if (started_ns != json_integer_value(json_object_get(b, "started_unix_ns")) ||
+                !json_equal(json_object_get(a, "seed"), json_object_get(b, "seed")) ||
+                !json_equal(json_object_get(a, "host"), json_object_get(b, "host")))
+                continue;
+            return errmsg_set(why, -EINVAL,
+                              "%s and %s are the same result: one host and seed, and both started "
+                              "at %s",
+                              json_string_value(json_object_get(a, "file")),
+                              json_string_value(json_object_get(b, "file")),
+                              format_time((uint64_t)started_ns, text));
+        }
+    return 0;
+}
+
+/* What is told of a server is all that it did, for whomever: the others' work is in each figure,
+ * and no sum or share of them is right. */
+static void forget_servers_io(struct journal_io *io)
+{
+    if (io->is_servers)
+        *io = (struct journal_io){
+            .commits = JOURNAL_NOT_KNOWN,
+            .commit_ns = JOURNAL_NOT_KNOWN,
+            .checkpoints = JOURNAL_NOT_KNOWN,
+            .checkpoint_ns = JOURNAL_NOT_KNOWN,
+            .wal_bytes = JOURNAL_NOT_KNOWN,
+            .db_bytes = JOURNAL_NOT_KNOWN,
+            .syncs = JOURNAL_NOT_KNOWN,
+            .store_bytes = JOURNAL_NOT_KNOWN,
+            .is_servers = true,
+        };
+}
+
+static void set_times(struct merged *merged)
+{
+    struct campaign_result *result = &merged->result;
+    uint64_t start_ns = UINT64_MAX;
+    uint64_t end_ns = 0;
+    uint64_t issued_ns = 0;
+    for (size_t i = 0; i < merged->part_count; i++) {
+        const struct merged_part *part = &merged->parts[i];
+        start_ns = part->started_ns < start_ns ? part->started_ns : start_ns;
+        end_ns = end_of(part) > end_ns ? end_of(part) : end_ns;
+        uint64_t issued = part->issuing_ns > 0 ? part->started_ns + part->issuing_ns : 0;
+        issued_ns = issued > issued_ns ? issued : issued_ns;
+    }
+    result->started_unix_ns = start_ns;
+    result->elapsed_ns = end_ns - start_ns;
+    result->issuing_ns = issued_ns > start_ns ? issued_ns - start_ns : 0;
+}
+
+int merged_finish(struct merged *merged, struct errmsg *why)
+{
+    struct campaign_result *result = &merged->result;
+    /* The same twice has run at the same time, of course. */
+    int error = check_twice(merged, why);
+    if (error == 0)
+        error = check_overlap(merged, why);
+    if (error != 0)
+        return error;
+    set_times(merged);
+    forget_servers_io(&result->io);
+    result->is_total_alloc_known = result->total_alloc_bytes != JOURNAL_NOT_KNOWN;
+    result->total_alloc_bytes = result->is_total_alloc_known ? result->total_alloc_bytes : 0;
+    merged->about.count = json_array_size(merged->about.sources);
+    error = merge_intervals(&merged->intervals, merged->parts, merged->part_count,
+                            result->started_unix_ns);
+    return error != 0 ? refuse_memory(why) : 0;
+}
