@@ -21,6 +21,7 @@
 
 #include "cmd/command.h"
 #include "cmd/intervals.h"
+#include "cmd/live.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/report.h"
@@ -50,6 +51,7 @@ struct control {
     struct timer drain;
     struct progress progress;
     struct intervals intervals;
+    struct live live;
     struct campaign *campaign;
     sigset_t signal_set;
     bool is_loop_open;
@@ -132,6 +134,7 @@ static int control_open(struct control *control, const struct options *options, 
     progress_init(&control->progress, options);
     uint64_t every_ns = options->progress_ns > 0 ? options->progress_ns : NS_PER_S;
     intervals_init(&control->intervals, every_ns > INTERVAL_NS_MIN ? every_ns : INTERVAL_NS_MIN);
+    live_init(&control->live, options->campaign.watched);
 
     int error = loop_open(&control->loop, "epoll", why);
     if (error != 0)
@@ -152,6 +155,7 @@ static void control_close(struct control *control)
     if (control->campaign != NULL)
         campaign_close(control->campaign);
     intervals_free(&control->intervals);
+    live_free(&control->live);
     stop_watching(control);
     if (control->is_loop_open)
         loop_close(&control->loop);
@@ -164,12 +168,17 @@ static int drive(struct control *control)
 {
     int error = 0;
     campaign_start(control->campaign);
+    live_start(&control->live, control->campaign);
     progress_start(&control->progress, &control->loop, control->campaign);
-    intervals_start(&control->intervals, &control->loop, control->campaign);
-    while (error == 0 && !campaign_is_done(control->campaign))
+    intervals_start(&control->intervals, &control->loop, control->campaign,
+                    control->live.block != NULL ? &control->live : NULL);
+    while (error == 0 && !campaign_is_done(control->campaign)) {
         error = loop_poll(&control->loop, UINT64_MAX, TIMERS_A_TURN);
+        live_poll(&control->live);
+    }
     progress_stop(&control->progress);
     intervals_stop(&control->intervals);
+    live_stop(&control->live);
     loop_timer_stop(&control->loop, &control->drain);
     stop_watching(control);
     signals_handle(&control->signal_set, on_signal);
@@ -365,6 +374,7 @@ int drive_campaign(struct options *options)
     struct errmsg why = {.text = ""};
     const sigset_t taken = signals_taken();
     options->campaign.must_stop = is_stopped;
+    options->campaign.watched = live_watched(options);
     signals_handle(&taken, on_signal); /* before a file is made that a signal would leave behind */
     if (report_outputs_open(&outputs, options, &why) != 0) {
         output_usage_error(options_help_of(options->command), "%s", why.text);

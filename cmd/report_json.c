@@ -268,6 +268,11 @@ static json_t *latency(bool *failed, const struct campaign_result *campaign)
     return object;
 }
 
+static json_t *time_or_null(uint64_t time_ns)
+{
+    return time_ns != INTERVAL_NOT_KNOWN ? whole(time_ns) : json_null();
+}
+
 static json_t *intervals(bool *failed, const struct intervals *intervals)
 {
     json_t *array = json_array();
@@ -281,6 +286,8 @@ static json_t *intervals(bool *failed, const struct intervals *intervals)
         set(failed, object, "records", whole(row->records));
         set(failed, object, "in_flight", whole(row->in_flight));
         set(failed, object, "backlog", whole(row->backlog));
+        set(failed, object, "p50_ns", time_or_null(row->p50_ns));
+        set(failed, object, "p99_ns", time_or_null(row->p99_ns));
         append(failed, array, object);
     }
     return array;
