@@ -5,8 +5,16 @@
 
 uint32_t live_watched(const struct options *options)
 {
+    static const enum campaign_watch watch_of[] = {
+        [SLO_RESPONSE] = WATCH_RESPONSE, [SLO_SERVICE] = WATCH_SERVICE, [SLO_APPEND] = WATCH_APPEND,
+        [SLO_DISPATCH] = WATCH_DISPATCH, [SLO_ERRORS] = WATCH_RESPONSE, [SLO_RATE] = WATCH_RESPONSE,
+    };
     bool is_written = options->json_path != NULL || options->csv_path != NULL;
-    return is_written ? 1u << WATCH_RESPONSE : 0;
+    bool is_wanted = is_written || options->is_slo_abort;
+    uint32_t watched = is_wanted ? 1u << WATCH_RESPONSE : 0;
+    for (size_t i = 0; i < options->slo_count && options->is_slo_abort; i++)
+        watched |= 1u << watch_of[options->slos[i].subject];
+    return watched;
 }
 
 void live_init(struct live *live, uint32_t watched)

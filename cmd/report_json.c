@@ -201,6 +201,21 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "shards", whole_or_null(campaign->shards));
     set(failed, object, "connections", whole_or_null(campaign->connections));
     set(failed, object, "retry_for_ns", whole(campaign->retry_for_ns));
+    set(failed, object, "slo_abort", json_boolean(options->is_slo_abort));
+    set(failed, object, "slo_delay_ns", whole(options->slo_delay_ns));
+    return object;
+}
+
+/* null unless an objective ended the campaign. */
+static json_t *slo_abort(bool *failed, const struct report *report)
+{
+    const struct slo_abort *abort = &report->slo_abort;
+    if (!abort->is_aborted)
+        return json_null();
+    json_t *object = json_object();
+    set(failed, object, "objective", text_or_null(report->options->slos[abort->slo].text));
+    set(failed, object, "value", rate(abort->value));
+    set(failed, object, "at_ns", whole(abort->at_ns));
     return object;
 }
 
@@ -221,6 +236,7 @@ static json_t *result(bool *failed, const struct report *report)
     set(failed, object, "first_error", text_or_null(first_error[0] == '\0' ? NULL : first_error));
     set(failed, object, "journal_error",
         text_or_null(journal_error[0] == '\0' ? NULL : journal_error));
+    set(failed, object, "slo_abort", slo_abort(failed, report));
     return object;
 }
 
