@@ -2,7 +2,8 @@
  * drive: see drive.h.
  *
  * The happy path: look whether paths and memory will do, open the campaign, wait on a loop for its
- * end, read back, report. Failures: anything wrong until the campaign is open ends with
+ * end, read back, report. An objective that is missed under -slo-abort stops it as a signal does.
+ * Failures: anything wrong until the campaign is open ends with
  * EXIT_CODE_USAGE and has touched nothing. SIGINT or SIGTERM stops new runs; those in flight get
  * DRAIN_NS, then they are abandoned; the partial report is written all the same. One that comes
  * before the campaign is open keeps it from being started. A second signal ends the process at
@@ -21,10 +22,12 @@
 
 #include "cmd/command.h"
 #include "cmd/intervals.h"
+#include "cmd/live.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/report.h"
 #include "cmd/signals.h"
+#include "cmd/slo_watch.h"
 #include "engine/base/clock.h"
 #include "engine/base/resource.h"
 #include "engine/base/units.h"
@@ -50,6 +53,8 @@ struct control {
     struct timer drain;
     struct progress progress;
     struct intervals intervals;
+    struct live live;
+    struct slo_watch slo_watch;
     struct campaign *campaign;
     sigset_t signal_set;
     bool is_loop_open;
@@ -81,6 +86,20 @@ static void on_drain_over(struct timer *timer, uint64_t now_ns)
     campaign_abandon(control->campaign);
 }
 
+/* Another reason to stop does not prolong the drain of the first. */
+static void stop_and_drain(struct control *control)
+{
+    campaign_stop(control->campaign);
+    if (!timer_is_armed(&control->drain))
+        loop_timer_start(&control->loop, &control->drain, loop_clock_ns(&control->loop) + DRAIN_NS);
+    progress_note(&control->progress, "draining");
+}
+
+static void on_slo_missed(struct slo_watch *watch)
+{
+    stop_and_drain(container_of(watch, struct control, slo_watch));
+}
+
 static void stop_watching(struct control *control)
 {
     if (!control->is_watching)
@@ -100,9 +119,7 @@ static void on_signal_readable(struct loop_watch *watch, uint8_t events)
     stop_signal_ns = clock_monotonic_ns();
     stop_watching(control);
     signals_handle(&control->signal_set, on_signal);
-    campaign_stop(control->campaign);
-    loop_timer_start(&control->loop, &control->drain, loop_clock_ns(&control->loop) + DRAIN_NS);
-    progress_note(&control->progress, "draining");
+    stop_and_drain(control);
 }
 
 /* From here to the first signal, signals are the loop's. The campaign's threads take none. */
@@ -132,7 +149,11 @@ static int control_open(struct control *control, const struct options *options, 
     progress_init(&control->progress, options);
     uint64_t every_ns = options->progress_ns > 0 ? options->progress_ns : NS_PER_S;
     intervals_init(&control->intervals, every_ns > INTERVAL_NS_MIN ? every_ns : INTERVAL_NS_MIN);
+    live_init(&control->live, options->campaign.watched);
+    slo_watch_init(&control->slo_watch, options, on_slo_missed);
 
+    if (options->campaign.watched != 0 && control->live.block == NULL)
+        return errmsg_set(why, -ENOMEM, "no memory to look at the campaign");
     int error = loop_open(&control->loop, "epoll", why);
     if (error != 0)
         return error;
@@ -152,6 +173,7 @@ static void control_close(struct control *control)
     if (control->campaign != NULL)
         campaign_close(control->campaign);
     intervals_free(&control->intervals);
+    live_free(&control->live);
     stop_watching(control);
     if (control->is_loop_open)
         loop_close(&control->loop);
@@ -164,12 +186,19 @@ static int drive(struct control *control)
 {
     int error = 0;
     campaign_start(control->campaign);
+    live_start(&control->live, control->campaign);
     progress_start(&control->progress, &control->loop, control->campaign);
-    intervals_start(&control->intervals, &control->loop, control->campaign);
-    while (error == 0 && !campaign_is_done(control->campaign))
+    intervals_start(&control->intervals, &control->loop, control->campaign,
+                    control->live.block != NULL ? &control->live : NULL);
+    slo_watch_start(&control->slo_watch, &control->loop, control->campaign, &control->live);
+    while (error == 0 && !campaign_is_done(control->campaign)) {
         error = loop_poll(&control->loop, UINT64_MAX, TIMERS_A_TURN);
+        live_poll(&control->live);
+    }
     progress_stop(&control->progress);
     intervals_stop(&control->intervals);
+    slo_watch_stop(&control->slo_watch);
+    live_stop(&control->live);
     loop_timer_stop(&control->loop, &control->drain);
     stop_watching(control);
     signals_handle(&control->signal_set, on_signal);
@@ -239,6 +268,7 @@ static int finish(struct control *control, const struct options *options,
     struct errmsg why = {.text = ""};
     report_init(&report, options, &result, stopped_by, journal_error);
     report.intervals = &control->intervals;
+    report.slo_abort = control->slo_watch.abort;
     int code = EXIT_CODE_GOOD;
     if (report_write(&report, outputs, &why) != 0) {
         output_error("%s", why.text);
@@ -248,6 +278,11 @@ static int finish(struct control *control, const struct options *options,
         code = EXIT_CODE_FAILED;
     if (stopped_by != 0)
         return EXIT_CODE_SIGNAL_BASE + stopped_by;
+    if (report.slo_abort.is_aborted && !has_gone_wrong(&result, journal_error)) {
+        output_error("stopped, as an objective was missed: %s",
+                     options->slos[report.slo_abort.slo].text);
+        return EXIT_CODE_SLO;
+    }
     if (code == EXIT_CODE_GOOD && report.reason_count > 0) {
         output_error("the measurement is not valid: %s", report.reasons[0].text);
         code = EXIT_CODE_INVALID;
@@ -365,6 +400,7 @@ int drive_campaign(struct options *options)
     struct errmsg why = {.text = ""};
     const sigset_t taken = signals_taken();
     options->campaign.must_stop = is_stopped;
+    options->campaign.watched = live_watched(options);
     signals_handle(&taken, on_signal); /* before a file is made that a signal would leave behind */
     if (report_outputs_open(&outputs, options, &why) != 0) {
         output_usage_error(options_help_of(options->command), "%s", why.text);

@@ -20,6 +20,34 @@ static bool make_room(struct intervals *intervals)
     return true;
 }
 
+static uint64_t known_quantile_ns(const struct hist *hist, double quantile)
+{
+    return hist_quantile_is_known(hist, quantile) ? hist_quantile_ns(hist, quantile)
+                                                  : INTERVAL_NOT_KNOWN;
+}
+
+/* The answer is for the last row, unless it is for more than that. */
+static void on_seen(struct live_client *client, const struct live *live)
+{
+    struct intervals *intervals = container_of(client, struct intervals, client);
+    struct interval *row = &intervals->rows[intervals->count - 1];
+    const struct hist *since = live_window_look(&intervals->window, live);
+    if (!intervals->is_window_long) {
+        row->p50_ns = known_quantile_ns(since, 0.50);
+        row->p99_ns = known_quantile_ns(since, 0.99);
+    }
+    intervals->is_window_long = false;
+    live_window_move(&intervals->window, live);
+}
+
+static void ask(struct intervals *intervals)
+{
+    if (intervals->live == NULL)
+        return;
+    intervals->is_window_long = intervals->is_window_long || intervals->client.is_waiting;
+    live_ask(intervals->live, &intervals->client);
+}
+
 static void take(struct intervals *intervals)
 {
     const struct campaign_progress *last = &intervals->last;
@@ -34,8 +62,11 @@ static void take(struct intervals *intervals)
         .records = now.records - last->records,
         .in_flight = now.runs_started - now.runs_ended,
         .backlog = campaign_backlog(&now),
+        .p50_ns = INTERVAL_NOT_KNOWN,
+        .p99_ns = INTERVAL_NOT_KNOWN,
     };
     intervals->last = now;
+    ask(intervals);
 }
 
 static void on_timer(struct timer *timer, uint64_t now_ns)
@@ -55,14 +86,21 @@ void intervals_init(struct intervals *intervals, uint64_t every_ns)
 void intervals_free(struct intervals *intervals)
 {
     free(intervals->rows);
+    live_window_close(&intervals->window);
     intervals->rows = NULL;
     intervals->count = 0;
 }
 
-void intervals_start(struct intervals *intervals, struct loop *loop, struct campaign *campaign)
+void intervals_start(struct intervals *intervals, struct loop *loop, struct campaign *campaign,
+                     struct live *live)
 {
     intervals->loop = loop;
     intervals->campaign = campaign;
+    intervals->client.seen = on_seen;
+    if (live != NULL && live_window_open(&intervals->window)) {
+        intervals->live = live;
+        live_add(live, &intervals->client);
+    }
     loop_timer_start(loop, &intervals->timer, loop_clock_ns(loop) + intervals->every_ns);
 }
 
@@ -72,4 +110,6 @@ void intervals_stop(struct intervals *intervals)
         return;
     loop_timer_stop(intervals->loop, &intervals->timer);
     take(intervals);
+    if (intervals->live != NULL)
+        live_poll(intervals->live); /* the campaign is done: it answers at once */
 }

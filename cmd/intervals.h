@@ -12,8 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cmd/live.h"
 #include "engine/campaign.h"
 #include "engine/loop.h"
+
+#define INTERVAL_NOT_KNOWN UINT64_MAX
 
 struct interval {
     uint64_t end_ns;  /* it begins where the one before has ended */
@@ -23,6 +26,9 @@ struct interval {
     uint64_t records;   /* acked */
     uint64_t in_flight; /* runs at its end, as are the next */
     uint64_t backlog;   /* due by the schedule of an open loop, and not started */
+    uint64_t p50_ns;    /* response time of what has ended in it; INTERVAL_NOT_KNOWN where that are
+                           too few, or a scheduler did not answer in time */
+    uint64_t p99_ns;
 };
 
 struct intervals {
@@ -35,12 +41,18 @@ struct intervals {
     struct timer timer;
     struct loop *loop;
     struct campaign *campaign;
+    struct live *live; /* NULL: nobody wants percentiles */
+    struct live_client client;
+    struct live_window window;
+    bool is_window_long; /* the answer for a row before has not come */
 };
 
 void intervals_init(struct intervals *intervals, uint64_t every_ns);
 void intervals_free(struct intervals *intervals);
 
-void intervals_start(struct intervals *intervals, struct loop *loop, struct campaign *campaign);
+/* With percentiles from `live`, which may be NULL. */
+void intervals_start(struct intervals *intervals, struct loop *loop, struct campaign *campaign,
+                     struct live *live);
 /* Adds what is left of the last one. */
 void intervals_stop(struct intervals *intervals);
 

@@ -115,6 +115,10 @@ static const struct flag flags[] = {
      "the result as JSON; -: to stdout, summary to stderr", NO_DEFAULT},
     {"slo", "EXPR", FLAG_OUTPUT, REPORT, flags_parse_slo, TARGET(slos), 0, 0,
      "exit with 99 unless it holds: p(99)<250ms; repeatable", NO_DEFAULT, .is_repeatable = true},
+    {"slo-abort", NULL, FLAG_OUTPUT, RUN, flags_parse_switch, TARGET(is_slo_abort), 0, 0,
+     "stop as soon as an objective is missed", NO_DEFAULT},
+    {"slo-delay", "D", FLAG_OUTPUT, RUN, flags_parse_duration, TARGET(slo_delay_ns), 1,
+     NS_MAX_DURATION, "how long -slo-abort waits first", DEFAULT(RUN, "1s")},
     {"csv", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(csv_path), 0, 0,
      "a line a second, or each -progress", NO_DEFAULT},
     {"markdown", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(markdown_path), 0, 0,
@@ -136,7 +140,6 @@ static const struct flag flags[] = {
     {"help", NULL, FLAG_OUTPUT, ALL | MERGE, flags_parse_help, 0, 0, 0, "print this and exit",
      NO_DEFAULT},
     LATER("warmup", "D"),
-    LATER("slo-abort", NULL),
 };
 
 enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
@@ -377,6 +380,10 @@ static int check_run(struct options *options, struct errmsg *why)
         return error;
     if (campaign->duration_ns == 0 && campaign->runs == 0)
         campaign->runs = OPTIONS_RUNS_DEFAULT;
+    if (options->is_slo_abort && options->slo_count == 0)
+        return errmsg_set(why, -EINVAL, "-slo-abort needs -slo EXPR");
+    if (options_is_given(options, TARGET(slo_delay_ns)) && !options->is_slo_abort)
+        return errmsg_set(why, -EINVAL, "-slo-delay needs -slo-abort");
     if (is_ledger && campaign->ledger_path == NULL)
         return errmsg_set(why, -EINVAL, "-tool-effect ledger needs -ledger FILE");
     if (!is_ledger && campaign->ledger_path != NULL)
@@ -449,6 +456,7 @@ int options_parse(struct options *options, enum options_command command, int arg
                      .loop_name = "auto",
                      .durability = DURABILITY_DEFAULT,
                      .retry_for_ns = OPTIONS_RETRY_FOR_NS_DEFAULT},
+        .slo_delay_ns = NS_PER_S,
     };
     int error = command == OPTIONS_OF_RUN ? set_run_defaults(&options->campaign, why) : 0;
     if (command == OPTIONS_OF_MERGE)

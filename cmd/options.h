@@ -45,6 +45,8 @@ struct options {
     const char *openmetrics_path;
     struct slo slos[SLOS_MAX];
     size_t slo_count;
+    bool is_slo_abort;
+    uint64_t slo_delay_ns;
     uint64_t progress_ns; /* 0 with is_progress_given: none */
     bool is_progress_given;
     bool is_quiet;

@@ -18,7 +18,9 @@
 #include "cmd/intervals.h"
 #include "cmd/options.h"
 #include "cmd/output_file.h"
+#include "cmd/slo_watch.h"
 #include "cmd/version.h"
+#include "engine/base/units.h"
 #include "engine/campaign.h"
 
 enum metric {
@@ -137,6 +139,7 @@ struct report {
     size_t reason_count;
     struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
     size_t slos_missed;
+    struct slo_abort slo_abort; /* set before it is written */
 };
 
 struct report_format {
@@ -190,6 +193,9 @@ int report_outputs_open(struct report_outputs *outputs, const struct options *op
 void report_outputs_close(struct report_outputs *outputs);
 
 const char *report_signal_name(int signal); /* "SIGINT", "SIGTERM" */
+
+/* A value in the unit of an objective's bound. */
+void report_format_slo(const struct slo *slo, double value, char text[UNITS_TEXT_BYTES]);
 
 /* A count a second; 0 when there was no time. */
 struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns);

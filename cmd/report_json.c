@@ -214,6 +214,21 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "shards", whole_or_null(campaign->shards));
     set(failed, object, "connections", whole_or_null(campaign->connections));
     set(failed, object, "retry_for_ns", whole(campaign->retry_for_ns));
+    set(failed, object, "slo_abort", json_boolean(options->is_slo_abort));
+    set(failed, object, "slo_delay_ns", whole(options->slo_delay_ns));
+    return object;
+}
+
+/* null unless an objective ended the campaign. */
+static json_t *slo_abort(bool *failed, const struct report *report)
+{
+    const struct slo_abort *abort = &report->slo_abort;
+    if (!abort->is_aborted)
+        return json_null();
+    json_t *object = json_object();
+    set(failed, object, "objective", text_or_null(report->options->slos[abort->slo].text));
+    set(failed, object, "value", rate(abort->value));
+    set(failed, object, "at_ns", whole(abort->at_ns));
     return object;
 }
 
@@ -234,6 +249,7 @@ static json_t *result(bool *failed, const struct report *report)
     set(failed, object, "first_error", text_or_null(first_error[0] == '\0' ? NULL : first_error));
     set(failed, object, "journal_error",
         text_or_null(journal_error[0] == '\0' ? NULL : journal_error));
+    set(failed, object, "slo_abort", slo_abort(failed, report));
     return object;
 }
 
@@ -285,6 +301,11 @@ static json_t *latency(bool *failed, const struct campaign_result *campaign)
     return object;
 }
 
+static json_t *time_or_null(uint64_t time_ns)
+{
+    return time_ns != INTERVAL_NOT_KNOWN ? whole(time_ns) : json_null();
+}
+
 static json_t *intervals(bool *failed, const struct intervals *intervals)
 {
     json_t *array = json_array();
@@ -298,6 +319,8 @@ static json_t *intervals(bool *failed, const struct intervals *intervals)
         set(failed, object, "records", whole(row->records));
         set(failed, object, "in_flight", whole(row->in_flight));
         set(failed, object, "backlog", whole(row->backlog));
+        set(failed, object, "p50_ns", time_or_null(row->p50_ns));
+        set(failed, object, "p99_ns", time_or_null(row->p99_ns));
         append(failed, array, object);
     }
     return array;

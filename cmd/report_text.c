@@ -263,6 +263,15 @@ static void print_trouble(FILE *out, const struct report *report)
                 report->metrics[METRIC_RUNS_COMPLETED].whole, result->runs_abandoned);
         (void)fputc('\n', out);
     }
+    if (report->slo_abort.is_aborted) {
+        const struct slo *slo = &report->options->slos[report->slo_abort.slo];
+        char value[UNITS_TEXT_BYTES];
+        char at[UNITS_TEXT_BYTES];
+        report_format_slo(slo, report->slo_abort.value, value);
+        (void)fprintf(out, "aborted after %s: slo %s: %s; %" PRIu64 " runs abandoned\n",
+                      units_format_duration(report->slo_abort.at_ns, at), slo->text, value,
+                      result->runs_abandoned);
+    }
     if (result->records_refused > 0 || result->records_unknown > 0)
         (void)fprintf(out, "records: acked=%" PRIu64 " refused=%" PRIu64 " unknown=%" PRIu64 "\n",
                       result->records_acked, result->records_refused, result->records_unknown);
@@ -331,27 +340,15 @@ static void print_load(FILE *out, const struct report *report)
     (void)fputc('\n', out);
 }
 
-static void print_slo_value(FILE *out, const struct slo *slo, const struct report_slo *held)
-{
-    char text[UNITS_TEXT_BYTES];
-    if (!held->is_known)
-        (void)fputc('-', out);
-    else if (slo_is_of_time(slo))
-        (void)fputs(units_format_duration((uint64_t)held->value, text), out);
-    else if (slo->subject == SLO_ERRORS)
-        (void)fprintf(out, "%.6g%%", 100 * held->value);
-    else
-        (void)fprintf(out, "%.6g/s", held->value);
-}
-
 static void print_slos(FILE *out, const struct report *report)
 {
     for (size_t i = 0; i < report->options->slo_count; i++) {
         const struct slo *slo = &report->options->slos[i];
         const struct report_slo *held = &report->slos[i];
-        (void)fprintf(out, "slo %s: %s: ", held->is_met ? "met" : "MISSED", slo->text);
-        print_slo_value(out, slo, held);
-        (void)fputc('\n', out);
+        char value[UNITS_TEXT_BYTES] = "-";
+        if (held->is_known)
+            report_format_slo(slo, held->value, value);
+        (void)fprintf(out, "slo %s: %s: %s\n", held->is_met ? "met" : "MISSED", slo->text, value);
     }
 }
 

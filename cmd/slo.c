@@ -163,3 +163,66 @@ bool slo_is_met(const struct slo *slo, double value)
     }
     return false;
 }
+
+static const struct hist *hist_of(const struct slo *slo, const struct slo_figures *figures)
+{
+    switch (slo->subject) {
+    case SLO_SERVICE:
+        return figures->service;
+    case SLO_APPEND:
+        return figures->append;
+    case SLO_RETRIED:
+        return figures->retried;
+    case SLO_TOKEN:
+        return figures->token_lag;
+    case SLO_DISPATCH:
+        return figures->dispatch;
+    case SLO_RESPONSE:
+    case SLO_ERRORS:
+    case SLO_RATE:
+        break;
+    }
+    return figures->response;
+}
+
+static bool measure_time(const struct slo *slo, const struct hist *hist, double *value)
+{
+    if (hist->count == 0)
+        return false;
+    switch (slo->statistic) {
+    case SLO_QUANTILE:
+        *value = (double)hist_quantile_ns(hist, slo->quantile);
+        return hist_quantile_is_known(hist, slo->quantile);
+    case SLO_MEAN:
+        *value = (double)hist_mean_ns(hist);
+        return true;
+    case SLO_MIN:
+        *value = (double)hist->min_ns;
+        return true;
+    case SLO_MAX:
+        *value = (double)hist->max_ns;
+        return true;
+    }
+    return false;
+}
+
+bool slo_measure(const struct slo *slo, const struct slo_figures *figures, double *value)
+{
+    uint64_t ended = figures->errors + figures->completed;
+    switch (slo->subject) {
+    case SLO_ERRORS:
+        *value = ended > 0 ? (double)figures->errors / (double)ended : 0;
+        return ended > 0;
+    case SLO_RATE:
+        *value = figures->rate;
+        return figures->is_rate_known;
+    case SLO_RESPONSE:
+    case SLO_SERVICE:
+    case SLO_APPEND:
+    case SLO_RETRIED:
+    case SLO_TOKEN:
+    case SLO_DISPATCH:
+        break;
+    }
+    return measure_time(slo, hist_of(slo, figures), value);
+}

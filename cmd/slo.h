@@ -13,8 +13,10 @@
 #define BENCH_SLO_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/base/hist.h"
 
 enum { SLOS_MAX = 16 };
 
@@ -49,6 +51,24 @@ static inline bool slo_is_of_time(const struct slo *slo)
 {
     return slo->subject <= SLO_DISPATCH;
 }
+
+/* What objectives are held against. */
+struct slo_figures {
+    const struct hist *response;
+    const struct hist *service;
+    const struct hist *append;
+    const struct hist *retried;
+    const struct hist *token_lag;
+    const struct hist *dispatch;
+    uint64_t completed;
+    uint64_t errors;
+    bool is_rate_known;
+    double rate; /* completed runs a second */
+};
+
+/* The value that an objective is about, in the unit of its bound. False where it is not known: a
+ * percentile with too few samples beyond it, or a share of no runs. */
+bool slo_measure(const struct slo *slo, const struct slo_figures *figures, double *value);
 
 /* Whether a value is within the bound. */
 bool slo_is_met(const struct slo *slo, double value);

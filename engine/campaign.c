@@ -193,6 +193,7 @@ static void set_up_workers(struct campaign *c)
         w->journal = c->journal;
         w->load = &c->load;
         w->recovery = config->mode == JOURNAL_RESUME ? &c->recovery : NULL;
+        w->waiter = c->waiter;
         w->index = i;
         w->count = c->worker_count;
         w->slots = (uint32_t)(slots < in_flight ? slots : in_flight);
@@ -362,6 +363,40 @@ struct campaign_progress campaign_progress(struct campaign *c)
         sum.records += atomic_load_explicit(&p->records, memory_order_relaxed);
     }
     return sum;
+}
+
+void campaign_look(struct campaign *c)
+{
+    c->looks++;
+    for (uint32_t i = 0; i < c->worker_count; i++) {
+        struct worker *w = &c->workers[i];
+        if (snapshot_answered(&w->snapshot) == SNAPSHOT_AT_REST)
+            continue;
+        snapshot_ask(&w->snapshot, c->looks);
+        loop_wake(&w->sched.loop);
+    }
+}
+
+bool campaign_seen(const struct campaign *c, struct campaign_view *view)
+{
+    for (uint32_t i = 0; i < c->worker_count; i++)
+        if (snapshot_answered(&c->workers[i].snapshot) < c->looks)
+            return false;
+    view->failed = 0;
+    for (unsigned h = 0; h < WATCH_COUNT; h++)
+        if (view->hists[h] != NULL)
+            hist_init(view->hists[h]);
+    for (uint32_t i = 0; i < c->worker_count; i++) {
+        const struct worker *w = &c->workers[i];
+        bool is_at_rest = snapshot_answered(&w->snapshot) == SNAPSHOT_AT_REST;
+        const struct hist *at_rest[WATCH_COUNT];
+        worker_list_hists(w, at_rest);
+        view->failed += is_at_rest ? w->failed->count : w->snapshot.failed;
+        for (unsigned h = 0; h < WATCH_COUNT; h++)
+            if (view->hists[h] != NULL && w->snapshot.hists[h] != NULL)
+                hist_merge(view->hists[h], is_at_rest ? at_rest[h] : w->snapshot.hists[h]);
+    }
+    return true;
 }
 
 /* Those that wait for an arrival are told. */

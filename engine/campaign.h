@@ -42,6 +42,17 @@ struct campaign_model {
     struct exchange_rules rules;
 };
 
+/* The histograms that can be looked at while a campaign runs. */
+enum campaign_watch {
+    WATCH_RESPONSE,
+    WATCH_SERVICE,
+    WATCH_APPEND,
+    WATCH_RETRIED,
+    WATCH_TOKEN,
+    WATCH_DISPATCH,
+    WATCH_COUNT,
+};
+
 struct campaign_config {
     uint64_t runs; /* 0: as many as start within duration_ns, or as the schedule has */
     uint64_t duration_ns;
@@ -72,6 +83,7 @@ struct campaign_config {
     enum agent_retry tool_retry; /* of calls whose outcome a resumed run does not know */
     uint64_t memory_bytes_max;   /* what journal and payloads may take together */
     bool (*must_stop)(void);     /* as in journal_config */
+    uint32_t watched; /* a bit 1 << WATCH_… for each histogram that campaign_look() is to show */
 };
 
 /* NULL for one that was not given, which is all zeros: then texts are the short ones that are
@@ -99,6 +111,12 @@ struct campaign_progress {
     uint64_t runs_due;   /* that the schedule has had start by now; a closed loop has none */
     uint64_t errors;
     uint64_t records; /* acked */
+};
+
+/* What had been measured when the workers last looked. */
+struct campaign_view {
+    struct hist *hists[WATCH_COUNT]; /* the caller's; NULL: not looked at, as what is not watched */
+    uint64_t failed;                 /* runs that ended and did not complete */
 };
 
 struct campaign_result {
@@ -181,6 +199,11 @@ int campaign_open(struct campaign **campaign, const struct campaign_config *conf
                   struct loop *waiter, struct errmsg *why);
 void campaign_start(struct campaign *campaign);
 struct campaign_progress campaign_progress(struct campaign *campaign);
+/* Asks the workers to look at what they have measured, each when it next comes to the end of a
+ * turn; not while an answer is outstanding. The waiter is woken as they answer. */
+void campaign_look(struct campaign *campaign);
+/* True once all have answered what campaign_look() has asked: then `view` has the sums. */
+bool campaign_seen(const struct campaign *campaign, struct campaign_view *view);
 void campaign_stop(struct campaign *campaign);          /* start no new runs */
 void campaign_abandon(struct campaign *campaign);       /* let go of those in flight */
 bool campaign_is_done(const struct campaign *campaign); /* all workers have come to their end */

@@ -32,6 +32,7 @@ struct campaign {
     struct worker *workers;
     struct thread *threads;
     uint32_t worker_count;
+    uint64_t looks; /* that the workers were asked for */
     uint32_t threads_started;
     bool is_started;
     bool is_joined;

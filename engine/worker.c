@@ -292,9 +292,30 @@ static bool abandon(struct worker *w)
     return !is_one_left;
 }
 
+void worker_list_hists(const struct worker *w, const struct hist *hists[WATCH_COUNT])
+{
+    hists[WATCH_RESPONSE] = w->response;
+    hists[WATCH_SERVICE] = w->service;
+    hists[WATCH_APPEND] = w->append;
+    hists[WATCH_RETRIED] = w->retried;
+    hists[WATCH_TOKEN] = w->token_lag;
+    hists[WATCH_DISPATCH] = w->dispatch;
+}
+
+/* Not inline, and seldom: the turn's path stays as short as it was. */
+static __attribute__((noinline)) void take_snapshot(struct worker *w)
+{
+    const struct hist *hists[WATCH_COUNT];
+    worker_list_hists(w, hists);
+    snapshot_answer(&w->snapshot, hists, w->failed->count);
+    loop_wake(w->waiter);
+}
+
 static bool is_over(struct sched *sched)
 {
     struct worker *w = sched->owner;
+    if (snapshot_is_asked(&w->snapshot))
+        take_snapshot(w);
     bool is_all_begun = w->load->plan != NULL ? !has_arrivals(w) : w->slots_filled == w->slots;
     if (w->slots_busy == 0 && is_all_begun)
         return true;
@@ -346,6 +367,9 @@ void worker_run(struct worker *w, uint64_t start_ns)
     w->allocated_bytes = resource_thread_allocated_bytes() - allocated;
     w->idle_ns = w->sched.loop.idle_ns - idle_ns;
     w->driven_ns = loop_clock_ns(&w->sched.loop) - start_ns;
+    snapshot_end(&w->snapshot);
+    if (w->waiter != NULL)
+        loop_wake(w->waiter);
 }
 
 /* --- life --- */
@@ -380,6 +404,7 @@ static void close_memory(struct worker *w)
     free(w->deadlines);
     chunk_free(w->runs);
     chunk_free(w->hists);
+    snapshot_close(&w->snapshot);
 }
 
 static int open_memory(struct worker *w)
@@ -391,7 +416,8 @@ static int open_memory(struct worker *w)
     if (w->shape.timeout_ns > 0)
         w->deadlines = calloc(w->slots, sizeof(w->deadlines[0]));
     bool has_deadlines = w->shape.timeout_ns == 0 || w->deadlines != NULL;
-    if (error != 0 || w->runs == NULL || !open_hists(w) || !has_deadlines) {
+    bool has_snapshot = snapshot_open(&w->snapshot, w->config->watched);
+    if (error != 0 || w->runs == NULL || !open_hists(w) || !has_deadlines || !has_snapshot) {
         close_memory(w);
         return -ENOMEM;
     }

@@ -19,6 +19,7 @@
 #include "engine/load.h"
 #include "engine/recovery.h"
 #include "engine/run.h"
+#include "engine/snapshot.h"
 
 struct slot_deadline;
 
@@ -36,6 +37,7 @@ struct worker {
     struct journal *journal;
     struct load *load;
     struct recovery *recovery; /* the runs to be resumed; NULL: new ones are started */
+    struct loop *waiter;       /* woken when a snapshot has been taken; NULL: nobody looks */
     unsigned index;
     unsigned count; /* of workers */
     uint32_t slots;
@@ -84,6 +86,7 @@ struct worker {
     struct hist *overshoot;
     struct hist *dispatch;
 
+    struct snapshot snapshot;
     struct worker_progress progress;
     _Atomic bool must_abandon;     /* set by the controlling thread, which then wakes the loop */
     uint64_t allocated_bytes;      /* by this thread, since the gate opened */
@@ -99,6 +102,9 @@ void worker_close(struct worker *worker);
 /* Fills the slots, as of start_ns, and drives the runs until none is left to start and none in
  * flight. */
 void worker_run(struct worker *worker, uint64_t start_ns);
+
+/* Where what can be looked at is. */
+void worker_list_hists(const struct worker *worker, const struct hist *hists[WATCH_COUNT]);
 
 /* Counts what the journal holds of the campaign, in this worker's share of its parts. */
 int worker_read_back(struct worker *worker, struct errmsg *why);

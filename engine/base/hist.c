@@ -2,6 +2,7 @@
 #include "engine/base/hist.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 void hist_init(struct hist *h)
@@ -17,8 +18,48 @@ void hist_merge(struct hist *to, const struct hist *from)
         to->sum_ns = UINT64_MAX;
     to->min_ns = from->min_ns < to->min_ns ? from->min_ns : to->min_ns;
     to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
-    for (uint32_t bucket = 0; bucket < HIST_BUCKETS; bucket++)
+    if (from->count == 0)
+        return;
+    for (uint32_t bucket = hist_bucket(from->min_ns); bucket <= hist_bucket(from->max_ns); bucket++)
         to->counts[bucket] += from->counts[bucket];
+}
+
+void hist_copy(struct hist *to, const struct hist *from)
+{
+    if (to->count > 0) {
+        uint32_t first = hist_bucket(to->min_ns);
+        uint32_t end = hist_bucket(to->max_ns) + 1;
+        memset(&to->counts[first], 0, (end - first) * sizeof(to->counts[0]));
+    }
+    memcpy(to, from, offsetof(struct hist, counts));
+    if (from->count > 0) {
+        uint32_t first = hist_bucket(from->min_ns);
+        uint32_t end = hist_bucket(from->max_ns) + 1;
+        memcpy(&to->counts[first], &from->counts[first], (end - first) * sizeof(to->counts[0]));
+    }
+}
+
+void hist_subtract(struct hist *from, const struct hist *before)
+{
+    uint64_t min_ns = UINT64_MAX;
+    uint64_t max_ns = 0;
+    assert(from->count >= before->count);
+    if (from->count == 0)
+        return;
+    uint32_t first = hist_bucket(from->min_ns);
+    uint32_t last = hist_bucket(from->max_ns);
+    for (uint32_t bucket = first; bucket <= last; bucket++) {
+        assert(from->counts[bucket] >= before->counts[bucket]);
+        from->counts[bucket] -= before->counts[bucket];
+        if (from->counts[bucket] == 0)
+            continue;
+        max_ns = bucket == last ? from->max_ns : hist_bucket_upper_ns(bucket);
+        min_ns = min_ns == UINT64_MAX ? hist_bucket_upper_ns(bucket) : min_ns;
+    }
+    from->count -= before->count;
+    from->sum_ns = from->sum_ns == UINT64_MAX ? UINT64_MAX : from->sum_ns - before->sum_ns;
+    from->max_ns = max_ns;
+    from->min_ns = min_ns < max_ns || from->count == 0 ? min_ns : max_ns;
 }
 
 uint64_t hist_bucket_upper_ns(uint32_t bucket)

@@ -39,6 +39,13 @@ void hist_init(struct hist *h);
 /* Adds all of `from`: the same as if `to` had recorded its values, too. */
 void hist_merge(struct hist *to, const struct hist *from);
 
+/* Makes `to` the same as `from`. It touches only what one of them holds values in. */
+void hist_copy(struct hist *to, const struct hist *from);
+
+/* Takes out of `from` what it had when `before` was a copy of it. What is left knows its least and
+ * its greatest value to a bucket only. */
+void hist_subtract(struct hist *from, const struct hist *before);
+
 /* The bucket that a value falls into. */
 static inline uint32_t hist_bucket(uint64_t value_ns)
 {

@@ -100,3 +100,28 @@ def intervals_add_up_to_the_whole():
         told = [[int(field) for field in line.split(",")[2:8]] for line in lines[1:]]
         expect(told == [[row["runs_started"], row["runs_ended"], row["errors"], row["records"],
                          row["in_flight"], row["backlog"]] for row in rows], lines)
+
+
+@check
+def intervals_tell_their_own_percentiles():
+    """Of what ended in each: the last must not smooth out the first."""
+    with tempfile.TemporaryDirectory() as directory:
+        csv, path = pathlib.Path(directory, "i.csv"), pathlib.Path(directory, "r.json")
+        latencies = pathlib.Path(directory, "latencies")
+        latencies.write_text("1ms\n" * 9 + "30ms\n")
+        done = bench("-duration", "1500ms", "-latency", f"file:{latencies}", "-progress", "500ms",
+                     "-threads", "2", "-csv", str(csv), "-json", str(path))
+        expect(done.returncode == 0, done.stderr)
+        result = json.loads(path.read_text())
+        validate(result)
+        known = [row for row in result["intervals"] if row["p99_ns"] is not None]
+        expect(known, result["intervals"])
+        for row in known:
+            expect(row["runs_ended"] >= 1000, row)
+            expect(2e6 <= row["p50_ns"] <= row["p99_ns"], row)
+            expect(row["p99_ns"] >= 3e7, row)
+        fields = [line.split(",") for line in csv.read_text().splitlines()]
+        expect(fields[0][-2:] == ["p50_s", "p99_s"], fields[0])
+        told = [[round(float(text) * 1e9) if text else None for text in row[-2:]]
+                for row in fields[1:]]
+        expect(told == [[row["p50_ns"], row["p99_ns"]] for row in result["intervals"]], told)

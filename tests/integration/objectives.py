@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import tempfile
 
 from harness import bench, check, expect, validate
@@ -48,3 +49,47 @@ def objectives_allow_for_errors_and_tell_of_too_many():
     arguments = ["-timeout", "1us"]
     held(99, *arguments, "-slo", "errors<=1%")
     held(1, *arguments, "-slo", "errors<=100%")
+
+
+def aborted(*arguments):
+    """A run that would take minutes, ended by an objective, and its result."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "r.json")
+        done = bench("-duration", "10m", "-latency", "1ms", "-json", str(path), "-slo-abort",
+                     *arguments)
+        expect(done.returncode == 99, f"exit code {done.returncode}: {done.stderr!r}")
+        result = json.loads(path.read_text())
+        validate(result)
+        return done, result
+
+
+@check
+def objective_that_is_missed_ends_the_run():
+    done, result = aborted("-slo", "errors<50%", "-slo", "p(99)<1us")
+    told = result["result"]["slo_abort"]
+    expect(told["objective"] == "p(99)<1us" and told["value"] >= 2e6, told)
+    expect(told["at_ns"] >= 9e8, told)
+    expect(re.search(rb"\naborted after \S+: slo p\(99\)<1us: \S+; 0 runs abandoned\n",
+                     done.stdout), done.stdout)
+    message = b"bench: stopped, as an objective was missed: p(99)<1us\n"
+    expect(done.stderr.endswith(message), done.stderr)
+    expect(done.stdout.endswith(b"\nerrors=0\n"), done.stdout)
+    expect(result["result"]["runs_completed"] == result["result"]["runs_started"] > 0, "drain")
+
+
+@check
+def objectives_of_errors_and_appends_end_the_run():
+    _, result = aborted("-slo", "errors<1%", "-timeout", "1us", "-slo-delay", "200ms")
+    expect(result["result"]["slo_abort"]["objective"] == "errors<1%", result["result"])
+    expect(result["result"]["slo_abort"]["value"] == 1, result["result"])
+    _, result = aborted("-slo", "append.max<1ns", "-slo-delay", "200ms", "-threads", "2")
+    expect(result["result"]["slo_abort"]["value"] > 0, result["result"])
+
+
+@check
+def objectives_that_hold_end_nothing():
+    """And neither does one that is not known yet: it is missed in the end, and not before."""
+    done, slos = held(99, "-slo", "p(99.99)<1h", "-slo", "max<1h", "-slo-abort", "-slo-delay",
+                      "1ms")
+    expect(b"aborted" not in done.stdout, done.stdout)
+    expect(slos["max<1h"]["is_met"] and not slos["p(99.99)<1h"]["is_met"], slos)

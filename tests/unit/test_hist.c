@@ -206,6 +206,56 @@ static void beyond_the_last_bucket_only_the_maximum_is_exact(void **state)
     free(h);
 }
 
+static void copies_are_the_same_whatever_was_there(void **state)
+{
+    struct prng p = prng_stream(3, 0, PRNG_TEST, 0);
+    struct hist *from = new_hist();
+    struct hist *to = new_hist();
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        hist_copy(to, from); /* the first is empty */
+        assert_memory_equal(to, from, sizeof(*to));
+        if (round % 5 == 4)
+            hist_init(from); /* less than before */
+        for (unsigned i = 0; i < 100; i++)
+            hist_record(from, any_duration(&p));
+    }
+    free(from);
+    free(to);
+}
+
+static void what_came_since_is_left_when_the_rest_is_taken_out(void **state)
+{
+    struct prng p = prng_stream(4, 0, PRNG_TEST, 0);
+    struct hist *all = new_hist();
+    struct hist *before = new_hist();
+    struct hist *since = new_hist();
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        hist_copy(before, all);
+        hist_init(since);
+        for (unsigned i = 0; i < round * 100; i++) { /* nothing at first */
+            uint64_t value_ns = any_duration(&p) >> round;
+            hist_record(all, value_ns);
+            hist_record(since, value_ns);
+        }
+        struct hist *left = new_hist();
+        hist_copy(left, all);
+        hist_subtract(left, before);
+        assert_int_equal(left->count, since->count);
+        assert_int_equal(left->sum_ns, since->sum_ns);
+        assert_memory_equal(left->counts, since->counts, sizeof(left->counts));
+        assert_int_equal(hist_bucket(left->min_ns), hist_bucket(since->min_ns));
+        assert_int_equal(hist_bucket(left->max_ns), hist_bucket(since->max_ns));
+        assert_int_equal(hist_bucket(hist_quantile_ns(left, 0.99)),
+                         hist_bucket(hist_quantile_ns(since, 0.99)));
+        free(left);
+    }
+    free(all);
+    free(before);
+    free(since);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +266,8 @@ int main(void)
         cmocka_unit_test(ranks_are_exact),
         cmocka_unit_test(merging_equals_recording_all_in_one),
         cmocka_unit_test(ten_samples_must_lie_beyond),
+        cmocka_unit_test(copies_are_the_same_whatever_was_there),
+        cmocka_unit_test(what_came_since_is_left_when_the_rest_is_taken_out),
         cmocka_unit_test(beyond_the_last_bucket_only_the_maximum_is_exact),
     };
     return cmocka_run_group_tests_name("hist", tests, NULL, NULL);

@@ -361,7 +361,10 @@ static void test_spelling(void **state)
     assert_refused("-=5", "unknown flag -");
     assert_refused("-Runs 5", "unknown flag -Runs; did you mean -runs?");
     assert_refused("-warmup 5s", "-warmup is not built yet");
-    assert_refused("-slo-abort", "-slo-abort is not built yet");
+    assert_refused("-slo-abort", "-slo-abort needs -slo EXPR");
+    assert_refused("-slo max<1s -slo-delay 1s", "-slo-delay needs -slo-abort");
+    assert_refused("-slo max<1s -slo-abort -slo-delay 0",
+                   "-slo-delay must be longer than 0, got 0");
 }
 
 static void test_values_and_operands(void **state)

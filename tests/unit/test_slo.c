@@ -7,8 +7,10 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "cmd/slo.h"
+#include "cmd/slo_watch.h"
 
 static void good_ones_are_understood(void **state)
 {
@@ -107,12 +109,76 @@ static void bounds_are_as_their_operators_say(void **state)
     }
 }
 
+static struct hist *hist_of(uint64_t count, uint64_t value_ns)
+{
+    struct hist *h = malloc(sizeof(*h));
+    assert_non_null(h);
+    hist_init(h);
+    for (uint64_t i = 0; i < count; i++)
+        hist_record(h, value_ns);
+    return h;
+}
+
+/* What ends a campaign is what is missed, not what is not known yet. */
+static void what_is_not_known_yet_is_not_missed(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t completed;
+        uint64_t errors;
+        bool is_missed;
+        double value;
+    } cases[] = {
+        {"p(99)<100ns", 999, 0, false, 0},
+        {"p(99)<100ns", 1000, 0, true, 200},
+        {"p(99)<300ns", 1000, 0, false, 0},
+        {"append.p(50)<1us", 20, 0, true, 2000},
+        {"append.p(50)<3us", 20, 0, false, 0},
+        {"max<100ns", 1, 0, true, 200},
+        {"max<100ns", 0, 5, false, 0},
+        {"errors<10%", 0, 0, false, 0},
+        {"errors<10%", 9, 1, true, 0.1},
+        {"errors<=10%", 9, 1, false, 0},
+        {"rate>=5", 0, 0, true, 0},
+        {"rate>=5", 50, 0, false, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hist *response = hist_of(cases[i].completed, 200);
+        struct hist *append = hist_of(cases[i].completed, 2000);
+        struct options options = {.slo_count = 2};
+        struct slo_abort abort = {.is_aborted = false};
+        struct errmsg why;
+        assert_int_equal(slo_parse(&options.slos[0], "errors<=100%", &why), 0);
+        assert_int_equal(slo_parse(&options.slos[1], cases[i].text, &why), 0);
+        const struct slo_figures figures = {
+            .response = response,
+            .service = response,
+            .append = append,
+            .dispatch = append,
+            .completed = cases[i].completed,
+            .errors = cases[i].errors,
+            .is_rate_known = true,
+            .rate = (double)cases[i].completed / 10,
+        };
+        assert_int_equal(slo_watch_hold(&options, &figures, &abort), cases[i].is_missed);
+        assert_int_equal(abort.is_aborted, cases[i].is_missed);
+        if (cases[i].is_missed) {
+            assert_int_equal(abort.slo, 1);
+            assert_true(fabs(abort.value - cases[i].value) < 1e-9);
+        }
+        free(response);
+        free(append);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_ones_are_understood),
         cmocka_unit_test(bad_ones_are_refused),
         cmocka_unit_test(bounds_are_as_their_operators_say),
+        cmocka_unit_test(what_is_not_known_yet_is_not_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,77 @@
+/* slo_watch: see slo_watch.h. */
+#include "cmd/slo_watch.h"
+
+#include "engine/base/clock.h"
+
+bool slo_watch_hold(const struct options *options, const struct slo_figures *figures,
+                    struct slo_abort *abort)
+{
+    for (size_t i = 0; i < options->slo_count; i++) {
+        double value = 0;
+        if (!slo_measure(&options->slos[i], figures, &value) ||
+            slo_is_met(&options->slos[i], value))
+            continue;
+        abort->is_aborted = true;
+        abort->slo = i;
+        abort->value = value;
+        return true;
+    }
+    return false;
+}
+
+static void on_seen(struct live_client *client, const struct live *live)
+{
+    struct slo_watch *watch = container_of(client, struct slo_watch, client);
+    const struct campaign_view *view = &live->view;
+    uint64_t elapsed_ns = campaign_progress(watch->campaign).elapsed_ns;
+    struct slo_figures figures = {
+        .response = view->hists[WATCH_RESPONSE],
+        .service = view->hists[WATCH_SERVICE],
+        .append = view->hists[WATCH_APPEND],
+        .retried = view->hists[WATCH_RETRIED],
+        .token_lag = view->hists[WATCH_TOKEN],
+        .dispatch = view->hists[WATCH_DISPATCH],
+        .completed = view->hists[WATCH_RESPONSE]->count + view->hists[WATCH_RETRIED]->count,
+        .errors = view->failed,
+        .is_rate_known = elapsed_ns > 0,
+    };
+    if (elapsed_ns > 0)
+        figures.rate = (double)figures.completed * (double)NS_PER_S / (double)elapsed_ns;
+    if (watch->abort.is_aborted || !slo_watch_hold(watch->options, &figures, &watch->abort))
+        return;
+    watch->abort.at_ns = elapsed_ns;
+    loop_timer_stop(watch->loop, &watch->timer);
+    watch->missed(watch);
+}
+
+static void on_timer(struct timer *timer, uint64_t now_ns)
+{
+    struct slo_watch *watch = container_of(timer, struct slo_watch, timer);
+    live_ask(watch->live, &watch->client);
+    loop_timer_start(watch->loop, timer, timer_next_tick_ns(timer, NS_PER_S, now_ns));
+}
+
+void slo_watch_init(struct slo_watch *watch, const struct options *options,
+                    void (*missed)(struct slo_watch *watch))
+{
+    *watch = (struct slo_watch){.options = options, .missed = missed, .client.seen = on_seen};
+    timer_init(&watch->timer, on_timer);
+}
+
+void slo_watch_start(struct slo_watch *watch, struct loop *loop, struct campaign *campaign,
+                     struct live *live)
+{
+    if (!watch->options->is_slo_abort)
+        return;
+    watch->loop = loop;
+    watch->campaign = campaign;
+    watch->live = live;
+    live_add(live, &watch->client);
+    loop_timer_start(loop, &watch->timer, loop_clock_ns(loop) + watch->options->slo_delay_ns);
+}
+
+void slo_watch_stop(struct slo_watch *watch)
+{
+    if (watch->loop != NULL)
+        loop_timer_stop(watch->loop, &watch->timer);
+}
