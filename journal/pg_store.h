@@ -46,6 +46,7 @@ struct pg_store {
 
     pthread_mutex_t lanes_lock;
     struct list lanes; /* of all writers, for the figures */
+    char synchronous_commit[16]; /* as a data connection was told last; guarded likewise */
 
     pthread_mutex_t control_lock;
     PGconn *control;           /* NULL: not connected */
