@@ -4,7 +4,7 @@
  */
 #include "cmd/report.h"
 
-static const struct hist *hist_of(const struct slo *slo, const struct campaign_result *result)
+const struct hist *report_slo_hist(const struct slo *slo, const struct campaign_result *result)
 {
     switch (slo->subject) {
     case SLO_SERVICE:
@@ -59,7 +59,7 @@ static bool measure(const struct slo *slo, const struct report *report, double *
     case SLO_DISPATCH:
         break;
     }
-    return measure_time(slo, hist_of(slo, report->result), value);
+    return measure_time(slo, report_slo_hist(slo, report->result), value);
 }
 
 void report_hold_slos(struct report *report)

@@ -141,8 +141,8 @@ struct campaign_result {
     const char *loop_fallback; /* why not the preferred one, or NULL */
     const char *journal_name;
     const struct journal_settings *settings; /* the campaign's, as the histograms are; or NULL */
-    uint32_t shards;      /* files of the store; 0: it has none */
-    uint32_t connections; /* likewise, to a server */
+    uint32_t shards;                         /* files of the store; 0: it has none */
+    uint32_t connections;                    /* likewise, to a server */
     enum durability durability;
     struct hist *response; /* completed runs: intended start to end */
     struct hist *service;  /* completed runs: actual start to end */

@@ -1,4 +1,5 @@
-/* What a store says of how it is set. A server's settings are in test_journal_postgres_reading.c. */
+/* What a store says of how it is set. A server's settings are in test_journal_postgres_reading.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -70,6 +70,9 @@ static struct campaign_result new_good_result(void)
         .is_total_alloc_known = true,
         .peak_rss_bytes = 31000000,
         .cpu_ns = 20000 * UINT64_C(2100),
+        .started_unix_ns = UINT64_C(1767323045678901234),
+        .stolen = -1,
+        .throttled = 0.01,
         .threads = 2,
         .loop_name = "io_uring",
         .journal_name = "memory",
@@ -112,6 +115,21 @@ static struct campaign_result new_bad_result(void)
     return result;
 }
 
+static const struct journal_settings sqlite_settings = {
+    .count = 4,
+    .all = {{"sqlite_version", "3.40.1"},
+            {"journal_mode", "wal"},
+            {"synchronous", "full"},
+            {"filesystem", "ext2/ext3/ext4"}},
+};
+
+static const struct journal_settings postgres_settings = {
+    .count = 3,
+    .all = {{"libpq_version", "15.18"},
+            {"server_version", "15.18 (Debian \"15.18-0\\deb12u1\")"},
+            {"fsync", "on"}},
+};
+
 /* The same runs in an SQLite store: what each metric of the store is computed from is known. */
 static struct campaign_result new_durable_result(void)
 {
@@ -119,6 +137,7 @@ static struct campaign_result new_durable_result(void)
     result.elapsed_ns = 4 * NS_PER_S;
     result.journal_name = "sqlite";
     result.shards = 2;
+    result.settings = &sqlite_settings;
     result.durability = DURABILITY_POWER;
     result.batches = 1000;
     result.io = (struct journal_io){
@@ -142,6 +161,7 @@ static struct campaign_result new_resumed_result(void)
     struct campaign_result result = new_durable_result();
     result.journal_name = "postgres";
     result.shards = 0;
+    result.settings = &postgres_settings;
     result.connections = 4;
     result.durability = DURABILITY_PROCESS;
     result.elapsed_ns = 20 * NS_PER_MS;
@@ -187,12 +207,26 @@ static void free_result(struct campaign_result *result)
     free(result->overshoot);
 }
 
+static const struct version version_fixed = {
+    .version = "1.2.3",
+    .revision = "0123456789ab",
+    .compiler = "gcc 12.2.0",
+    .sanitizers = "none",
+    .flags = "-O3 -g -DNAME=\"a b\"",
+    .is_optimized = true,
+};
+
 static void fix_machine(struct report *report)
 {
-    report->version = (struct version){"1.2.3", "0123456789ab", "gcc 12.2.0", "none"};
+    report->version = version_fixed;
     (void)snprintf(report->host.cpu_model, HOST_TEXT_BYTES, "Example CPU @ 2.00GHz");
     (void)snprintf(report->host.kernel, HOST_TEXT_BYTES, "Linux 6.1.0 x86_64");
+    (void)snprintf(report->host.clock_source, HOST_TEXT_BYTES, "tsc");
+    (void)snprintf(report->host.cpu_governor, HOST_TEXT_BYTES, "performance");
     report->host.cpus = 2;
+    report->host.cpus_online = 4;
+    report->host.cpu_quota = 1.5;
+    report->host.clock_step_ns = 21;
     report->host.memory_bytes = UINT64_C(8) << 30;
 }
 
@@ -328,6 +362,8 @@ static void test_other_formats(void **state)
         {&report_gobench, "tests/golden/report.gobench.txt"},
         {&report_bmf, "tests/golden/report.bmf"},
         {&report_openmetrics, "tests/golden/report.openmetrics.txt"},
+        {&report_gha_smaller, "tests/golden/report.gha.smaller.json"},
+        {&report_gha_bigger, "tests/golden/report.gha.bigger.json"},
     };
     char *arguments[] = {
         "bench",    "-concurrency", "5000", "-latency", "lognormal:p50=50ms,p99=1s",
@@ -541,7 +577,6 @@ static void assert_fits_a_screen(const char *text)
 
 static void test_help_and_version(void **state)
 {
-    static const struct version version = {"1.2.3", "0123456789ab", "gcc 12.2.0", "none"};
     static const char *const paths[] = {
         [OPTIONS_OF_RUN] = "tests/golden/help.txt",
         [OPTIONS_OF_RESUME] = "tests/golden/help_resume.txt",
@@ -563,7 +598,7 @@ static void test_help_and_version(void **state)
 
     FILE *memory = open_memstream(&text, &size);
     assert_non_null(memory);
-    version_write(memory, &version);
+    version_write(memory, &version_fixed);
     assert_int_equal(fclose(memory), 0);
     assert_golden("tests/golden/version.txt", text, size);
     free(text);

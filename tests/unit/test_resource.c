@@ -169,7 +169,8 @@ static void put(const struct tree *t, const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Lays out mounts as given, of which each @ stands for the tree's root, and the process's groups. */
+/* Lays out mounts as given, of which each @ stands for the tree's root, and the process's groups.
+ */
 static void lay_out(const struct tree *t, const char *mounts, const char *cgroup)
 {
     char text[1024] = "";
