@@ -46,8 +46,9 @@ static int write_markdown(FILE *out, const struct report *report)
         print_value(out, &figures[i]);
         (void)fputs(figures[i].better == FIGURE_HIGHER ? " | higher |\n" : " | lower |\n", out);
     }
-    (void)fputs("\n<details><summary>Measured with and on</summary>\n\n| of | value |\n| --- | --- |\n",
-                out);
+    (void)fputs(
+        "\n<details><summary>Measured with and on</summary>\n\n| of | value |\n| --- | --- |\n",
+        out);
     report_provenance(report, print_fact, out);
     (void)fputs("\n</details>\n\n", out);
     return 0;

@@ -100,8 +100,10 @@ static int add_infix(char place[PATH_MAX], const char *path, const struct report
     const char *name = slash != NULL ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     size_t stem = dot != NULL && dot > name ? (size_t)(dot - path) : strlen(path);
-    if (name[0] == '\0')
-        return errmsg_set(why, -EISDIR, "-%s must name a file, got \"%s\"", format->name, path);
+    struct stat status;
+    /* Beside a device or a directory nobody wants a file of nearly its name. */
+    if (name[0] == '\0' || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
+        return errmsg_set(why, -EINVAL, "-%s must name a file, got \"%s\"", format->name, path);
     int size = snprintf(place, PATH_MAX, "%.*s.%s%s", (int)(stem < PATH_MAX ? stem : PATH_MAX),
                         path, format->infix, path + stem);
     if (size < 0 || size >= PATH_MAX)

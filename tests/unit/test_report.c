@@ -17,6 +17,7 @@
 
 #include "cmd/report.h"
 #include "engine/base/clock.h"
+#include "tests/lib/report_machine.h"
 
 enum { GOLDEN_BYTES_MAX = 1 << 20 };
 
@@ -115,21 +116,6 @@ static struct campaign_result new_bad_result(void)
     return result;
 }
 
-static const struct journal_settings sqlite_settings = {
-    .count = 4,
-    .all = {{"sqlite_version", "3.40.1"},
-            {"journal_mode", "wal"},
-            {"synchronous", "full"},
-            {"filesystem", "ext2/ext3/ext4"}},
-};
-
-static const struct journal_settings postgres_settings = {
-    .count = 3,
-    .all = {{"libpq_version", "15.18"},
-            {"server_version", "15.18 (Debian \"15.18-0\\deb12u1\")"},
-            {"fsync", "on"}},
-};
-
 /* The same runs in an SQLite store: what each metric of the store is computed from is known. */
 static struct campaign_result new_durable_result(void)
 {
@@ -137,7 +123,7 @@ static struct campaign_result new_durable_result(void)
     result.elapsed_ns = 4 * NS_PER_S;
     result.journal_name = "sqlite";
     result.shards = 2;
-    result.settings = &sqlite_settings;
+    result.settings = &machine_sqlite;
     result.durability = DURABILITY_POWER;
     result.batches = 1000;
     result.io = (struct journal_io){
@@ -161,7 +147,7 @@ static struct campaign_result new_resumed_result(void)
     struct campaign_result result = new_durable_result();
     result.journal_name = "postgres";
     result.shards = 0;
-    result.settings = &postgres_settings;
+    result.settings = &machine_postgres;
     result.connections = 4;
     result.durability = DURABILITY_PROCESS;
     result.elapsed_ns = 20 * NS_PER_MS;
@@ -205,29 +191,6 @@ static void free_result(struct campaign_result *result)
     free(result->lag);
     free(result->dispatch);
     free(result->overshoot);
-}
-
-static const struct version version_fixed = {
-    .version = "1.2.3",
-    .revision = "0123456789ab",
-    .compiler = "gcc 12.2.0",
-    .sanitizers = "none",
-    .flags = "-O3 -g -DNAME=\"a b\"",
-    .is_optimized = true,
-};
-
-static void fix_machine(struct report *report)
-{
-    report->version = version_fixed;
-    (void)snprintf(report->host.cpu_model, HOST_TEXT_BYTES, "Example CPU @ 2.00GHz");
-    (void)snprintf(report->host.kernel, HOST_TEXT_BYTES, "Linux 6.1.0 x86_64");
-    (void)snprintf(report->host.clock_source, HOST_TEXT_BYTES, "tsc");
-    (void)snprintf(report->host.cpu_governor, HOST_TEXT_BYTES, "performance");
-    report->host.cpus = 2;
-    report->host.cpus_online = 4;
-    report->host.cpu_quota = 1.5;
-    report->host.clock_step_ns = 21;
-    report->host.memory_bytes = UINT64_C(8) << 30;
 }
 
 static void parse(struct options *options, int argc, char **argv)
@@ -280,7 +243,7 @@ static void test_good_report(void **state)
     parse(&options, sizeof(arguments) / sizeof(arguments[0]), arguments);
     struct campaign_result result = new_good_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 0);
     assert_report_golden(&report_text, &report, "tests/golden/report_good.txt");
     assert_report_golden(&report_json, &report, "tests/golden/report_good.json");
@@ -314,7 +277,7 @@ static void test_bad_report(void **state)
     parse(&options, sizeof(arguments) / sizeof(arguments[0]), arguments);
     struct campaign_result result = new_bad_result();
     report_init(&report, &options, &result, SIGINT, &journal_error);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 3);
     assert_report_golden(&report_text, &report, "tests/golden/report_bad.txt");
     assert_report_golden(&report_json, &report, "tests/golden/report_bad.json");
@@ -334,7 +297,7 @@ static void test_durable_report(void **state)
     options.campaign.run_key = RUN_KEY_UUIDV7;
     struct campaign_result result = new_durable_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 0);
     assert_int_equal(report.metrics[METRIC_LOGICAL_PER_RUN].whole, 1024);
     assert_int_equal(report.metrics[METRIC_WAL_PER_RUN].whole, 2048);
@@ -374,7 +337,7 @@ static void test_other_formats(void **state)
     parse(&options, sizeof(arguments) / sizeof(arguments[0]), arguments);
     struct campaign_result result = new_durable_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
         assert_report_golden(formats[i].format, &report, formats[i].path);
     free_result(&result);
@@ -412,7 +375,7 @@ static void test_resumed_report(void **state)
     options.campaign.tool_retry = AGENT_RETRY_UNKNOWN;
     struct campaign_result result = new_resumed_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 1);
     assert_int_equal(report.metrics[METRIC_ERRORS].whole, 4);
     assert_int_equal(report.metrics[METRIC_LOGICAL].whole, 30000); /* of what is new */
@@ -495,7 +458,7 @@ static void test_empty_report(void **state)
         .overshoot = new_hist(0, 0, 0),
     };
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_string_equal(report.reasons[0].text, "no run completed");
     assert_report_golden(&report_text, &report, "tests/golden/report_empty.txt");
     assert_report_golden(&report_json, &report, "tests/golden/report_empty.json");
@@ -598,7 +561,7 @@ static void test_help_and_version(void **state)
 
     FILE *memory = open_memstream(&text, &size);
     assert_non_null(memory);
-    version_write(memory, &version_fixed);
+    version_write(memory, &machine_version);
     assert_int_equal(fclose(memory), 0);
     assert_golden("tests/golden/version.txt", text, size);
     free(text);
