@@ -24,6 +24,7 @@ import formats  # noqa: E402, F401: its checks are in CHECKS
 import objectives  # noqa: E402, F401
 import outputs  # noqa: E402, F401
 import passwords  # noqa: E402, F401
+import provenance  # noqa: E402, F401
 import resuming  # noqa: E402, F401
 import scripts  # noqa: E402, F401
 import signals  # noqa: E402, F401
