@@ -36,7 +36,6 @@ endif
 VERSION := 0.1.0
 REVISION := $(shell git --no-optional-locks describe --always --dirty --abbrev=12 --exclude='*' \
 	2>/dev/null || echo unknown)
-VERSION_CFLAGS := -DBENCH_VERSION='"$(VERSION)"' -DBENCH_REVISION='"$(REVISION)"'
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wconversion $(if $(findstring clang,$(CC)),-Wno-string-conversion \
@@ -49,6 +48,12 @@ SAN_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -DBENCH_SA
 ALL_CFLAGS := -std=gnu17 -I. -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) \
 	-fno-omit-frame-pointer $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null) \
 	$(SAN_CFLAGS) -pthread $(CFLAGS) $(if $(LTO),-flto=auto -ffat-lto-objects)
+# What a result tells of how bench was built: what the code and its speed depend on.
+quote := "
+TOLD_CFLAGS := $(strip -std=gnu17 -fno-omit-frame-pointer $(SAN_CFLAGS) -pthread $(CFLAGS) \
+	$(if $(LTO),-flto=auto))
+VERSION_CFLAGS := -DBENCH_VERSION='"$(VERSION)"' -DBENCH_REVISION='"$(REVISION)"' \
+	-DBENCH_FLAGS='"$(subst $(quote),\$(quote),$(TOLD_CFLAGS))"'
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm
 TEST_LIBS := $(shell $(PKG_CONFIG) --libs $(TEST_PACKAGES) 2>/dev/null)

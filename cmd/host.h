@@ -13,10 +13,21 @@ enum { HOST_TEXT_BYTES = 128 };
 struct host {
     char cpu_model[HOST_TEXT_BYTES];
     char kernel[HOST_TEXT_BYTES]; /* "Linux 6.1.0 x86_64" */
-    uint32_t cpus;                /* that this process may run on */
-    uint64_t memory_bytes;        /* of the machine */
+    char clock_source[HOST_TEXT_BYTES];
+    char cpu_governor[HOST_TEXT_BYTES]; /* see host_read_governor() */
+    uint32_t cpus;                      /* that this process may run on */
+    uint32_t cpus_online;               /* of the machine */
+    double cpu_quota;                   /* CPUs that its cgroup may use; 0: no limit */
+    uint64_t clock_step_ns;             /* the smallest that the clock has been seen to make */
+    uint64_t memory_bytes;              /* of the machine */
 };
 
+/* Takes about a millisecond. */
 void host_read(struct host *host);
+
+/* What sets the clock of the CPUs that this process may run on, from a directory such as
+ * /sys/devices/system/cpu: "performance" if it is that for all of them, else the first that is
+ * another; "" where nothing says. */
+void host_read_governor(const char *directory, char governor[HOST_TEXT_BYTES]);
 
 #endif

@@ -85,6 +85,8 @@ static void fill_rows(struct intervals *intervals, struct cursor *cursors, size_
             .records = sums.records - before.records,
             .in_flight = sums.in_flight,
             .backlog = sums.backlog,
+            .p50_ns = INTERVAL_NOT_KNOWN, /* a percentile is of samples that nobody has any more */
+            .p99_ns = INTERVAL_NOT_KNOWN,
         };
         before = sums;
     }

@@ -201,6 +201,35 @@ int merge_max_double(struct merged *merged, const struct merge_row *row,
     return error;
 }
 
+int merge_max_share(struct merged *merged, const struct merge_row *row,
+                    const struct result_file *file, struct errmsg *why)
+{
+    double *max = target(merged, row);
+    if (merged->part_count == 0)
+        *max = -1; /* not known */
+    if (json_is_null(result_file_find(file, row->key)))
+        return 0;
+    return merge_max_double(merged, row, file, why);
+}
+
+/* How long a part's starts took is told by their number and rate. */
+int merge_max_begun(struct merged *merged, const struct merge_row *row,
+                    const struct result_file *file, struct errmsg *why)
+{
+    uint64_t *begun_ns = target(merged, row);
+    uint64_t started = 0;
+    double per_s = 0;
+    if (json_is_null(result_file_find(file, row->key)))
+        return 0;
+    int error = result_file_read_double(file, row->key, &per_s, why);
+    if (error == 0)
+        error = result_file_read_u64(file, row->of, &started, why);
+    double begun = per_s > 0 ? (double)started / per_s * (double)NS_PER_S : 0;
+    if (error == 0 && begun < 0x1p62 && (uint64_t)begun > *begun_ns)
+        *begun_ns = (uint64_t)begun;
+    return error;
+}
+
 int merge_first_error(struct merged *merged, const struct merge_row *row,
                       const struct result_file *file, struct errmsg *why)
 {

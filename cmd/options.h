@@ -43,6 +43,7 @@ struct options {
     const char *gobench_path;
     const char *bmf_path;
     const char *openmetrics_path;
+    const char *gha_path; /* of which two are made; never "-" */
     struct slo slos[SLOS_MAX];
     size_t slo_count;
     bool is_slo_abort;

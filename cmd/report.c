@@ -11,8 +11,8 @@
 #include "engine/base/units.h"
 
 const struct report_format *const report_table[] = {
-    &report_json,    &report_csv, &report_markdown,    &report_hgrm,
-    &report_gobench, &report_bmf, &report_openmetrics, NULL,
+    &report_json, &report_csv,         &report_markdown,    &report_hgrm,       &report_gobench,
+    &report_bmf,  &report_openmetrics, &report_gha_smaller, &report_gha_bigger, NULL,
 };
 
 const struct metric_row metric_rows[METRIC_COUNT] = {
@@ -25,6 +25,7 @@ const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_RUNS_QUEUED] = {"runs_queued", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_OFFERED] = {"offered_runs_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
     [METRIC_ISSUING] = {"issuing_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
+    [METRIC_ACHIEVED] = {"achieved_runs_per_s", METRIC_UNIT_PER_S, METRIC_OF_RESULT},
     [METRIC_RUNS_COMPLETED] = {"runs_completed", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_ERRORS] = {"errors", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_RUNS_ABANDONED] = {"runs_abandoned", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
@@ -48,6 +49,8 @@ const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_CPU] = {"cpu_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_CPU_PER_RUN] = {"cpu_per_run_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_BUSIEST] = {"scheduler_busy_ratio", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
+    [METRIC_STOLEN] = {"cpu_stolen_ratio", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
+    [METRIC_THROTTLED] = {"cpu_throttled_ratio", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
     [METRIC_RECORDS] = {"records", METRIC_UNIT_COUNT, METRIC_OF_STORE},
     [METRIC_RECORDS_ACKED] = {"records_acked", METRIC_UNIT_COUNT, METRIC_OF_STORE},
     [METRIC_RECORDS_BYTES] = {"records_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
@@ -109,6 +112,12 @@ static struct metric_value ratio(uint64_t sum, uint64_t count)
     if (sum == JOURNAL_NOT_KNOWN || count == JOURNAL_NOT_KNOWN || count == 0)
         return (struct metric_value){.is_known = false};
     return (struct metric_value){.is_known = true, .rate = (double)sum / (double)count};
+}
+
+/* Negative: it is not known. */
+static struct metric_value share(double of_whole)
+{
+    return (struct metric_value){.is_known = of_whole >= 0, .rate = of_whole};
 }
 
 struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns)
@@ -182,8 +191,12 @@ static void compute_schedule(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_RUNS_DUE] = whole(result->runs_due);
     metrics[METRIC_RUNS_QUEUED] = whole(result->runs_queued);
     metrics[METRIC_ISSUING] = whole(result->issuing_ns);
-    if (result->issuing_ns > 0)
-        metrics[METRIC_OFFERED] = report_rate(result->runs_due, result->issuing_ns);
+    if (result->issuing_ns == 0)
+        return;
+    uint64_t begun_ns = result->begun_ns;
+    metrics[METRIC_OFFERED] = report_rate(result->runs_due, result->issuing_ns);
+    metrics[METRIC_ACHIEVED] = report_rate(
+        result->runs_started, begun_ns > result->issuing_ns ? begun_ns : result->issuing_ns);
 }
 
 static void compute_model(struct metric_value metrics[METRIC_COUNT],
@@ -220,6 +233,8 @@ static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_MODEL_CALLS] = whole(result->model_calls);
     metrics[METRIC_TOOL_CALLS] = whole(result->tool_calls);
     metrics[METRIC_BUSIEST] = (struct metric_value){.is_known = true, .rate = result->busiest};
+    metrics[METRIC_STOLEN] = share(result->stolen);
+    metrics[METRIC_THROTTLED] = share(result->throttled);
     metrics[METRIC_PEAK_TASKS] = whole(result->peak_tasks);
     metrics[METRIC_HEAP_DELTA] =
         (struct metric_value){.is_known = true, .whole = result->heap_delta_bytes};
@@ -251,44 +266,10 @@ const char *report_signal_name(int signal)
     return signal == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
-/* Where the next reason why the measurement is not valid goes. */
-static struct errmsg *next_reason(struct report *report)
+struct errmsg *report_next_reason(struct report *report)
 {
     assert(report->reason_count < REPORT_REASONS_MAX);
     return &report->reasons[report->reason_count++];
-}
-
-/* A scheduler that is never idle is late for what comes next; in a closed loop that is what is
- * looked for. */
-static void check_busy(struct report *report)
-{
-    const double busy_max = 0.9;
-    const struct campaign_result *result = report->result;
-    if (campaign_is_open_loop(&report->options->campaign) && result->busiest > busy_max)
-        (void)errmsg_set(next_reason(report), 0,
-                         "a scheduler thread was busy for %.0f%% of the time: more threads, or a "
-                         "lower rate",
-                         100 * result->busiest);
-}
-
-/* What the scheduler adds to a response time is not the system's that is measured. */
-static void check_dispatch(struct report *report)
-{
-    enum { DISPATCH_SHARE = 10 /* a tenth of the response time at the most */ };
-    const struct hist *dispatch = report->result->dispatch;
-    const struct hist *response = report->result->response;
-    char lag[UNITS_TEXT_BYTES];
-    char whole_time[UNITS_TEXT_BYTES];
-    if (!hist_quantile_is_known(dispatch, 0.99) || !hist_quantile_is_known(response, 0.99))
-        return;
-    uint64_t lag_ns = hist_quantile_ns(dispatch, 0.99);
-    uint64_t response_ns = hist_quantile_ns(response, 0.99);
-    if (lag_ns > response_ns / DISPATCH_SHARE)
-        (void)errmsg_set(next_reason(report), 0,
-                         "runs were started late: the dispatch lag's p99 is %s, more than a tenth "
-                         "of the response time's, %s",
-                         units_format_duration(lag_ns, lag),
-                         units_format_duration(response_ns, whole_time));
 }
 
 void report_init(struct report *report, const struct options *options,
@@ -305,25 +286,24 @@ void report_init(struct report *report, const struct options *options,
     report_hold_slos(report);
 
     if (stop_signal != 0)
-        (void)errmsg_set(next_reason(report), 0, "interrupted by %s",
+        (void)errmsg_set(report_next_reason(report), 0, "interrupted by %s",
                          report_signal_name(stop_signal));
     if (journal_error != NULL)
-        (void)errmsg_set(next_reason(report), 0, "journal: %s", journal_error->text);
+        (void)errmsg_set(report_next_reason(report), 0, "journal: %s", journal_error->text);
     if (result->scheduler_error.text[0] != '\0')
-        (void)errmsg_set(next_reason(report), 0, "a scheduler gave up: %s",
+        (void)errmsg_set(report_next_reason(report), 0, "a scheduler gave up: %s",
                          result->scheduler_error.text);
     if (result->journal_error.text[0] != '\0')
-        (void)errmsg_set(next_reason(report), 0, "the journal stopped taking records: %s",
+        (void)errmsg_set(report_next_reason(report), 0, "the journal stopped taking records: %s",
                          result->journal_error.text);
     else if (result->has_store_failed)
-        (void)errmsg_set(next_reason(report), 0,
+        (void)errmsg_set(report_next_reason(report), 0,
                          "the journal refused records, and no more runs were started");
-    check_dispatch(report);
-    check_busy(report);
+    report_judge(report);
     /* That there was nothing to resume is an answer. */
     bool is_nothing_to_do = result->is_resumed && result->runs_started == 0;
     if (result->runs_by_outcome[OUTCOME_COMPLETED] == 0 && !is_nothing_to_do)
-        (void)errmsg_set(next_reason(report), 0, "no run completed");
+        (void)errmsg_set(report_next_reason(report), 0, "no run completed");
 }
 
 int report_render(const struct report_format *format, const struct report *report, char **text,

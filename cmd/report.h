@@ -9,6 +9,7 @@
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,7 @@ enum metric {
     METRIC_RUNS_QUEUED,
     METRIC_OFFERED,
     METRIC_ISSUING,
+    METRIC_ACHIEVED,
     METRIC_RUNS_COMPLETED,
     METRIC_ERRORS,
     METRIC_RUNS_ABANDONED,
@@ -56,6 +58,8 @@ enum metric {
     METRIC_CPU,
     METRIC_CPU_PER_RUN,
     METRIC_BUSIEST,
+    METRIC_STOLEN,
+    METRIC_THROTTLED,
     METRIC_RECORDS,
     METRIC_RECORDS_ACKED,
     METRIC_RECORDS_BYTES,
@@ -109,7 +113,11 @@ struct metric_value {
     double rate;   /* of METRIC_UNIT_PER_S and METRIC_UNIT_RATIO */
 };
 
-enum { REPORT_REASONS_MAX = 7, REPORT_FORMATS_MAX = 8 };
+enum {
+    REPORT_REASONS_MAX = 11,
+    REPORT_WARNINGS_MAX = 5 + SLOS_MAX,
+    REPORT_FORMATS_MAX = 10,
+};
 
 /* What an objective of the options was held against. */
 struct report_slo {
@@ -130,13 +138,15 @@ struct report {
     const struct campaign_result *result;
     const struct intervals *intervals; /* set before it is written; NULL: none are known */
     struct version version;
-    struct host host; /* filled when a format that is wanted needs it */
+    struct host host; /* filled before it is written */
     int stop_signal;  /* that ended the campaign early, or 0 */
     struct metric_value metrics[METRIC_COUNT];
     const struct report_merged *merged;            /* NULL: it is the result of one campaign */
     struct errmsg own_reasons[REPORT_REASONS_MAX]; /* why the measurement is not valid */
     struct errmsg *reasons;                        /* those, or of a merged result, the caller's */
     size_t reason_count;
+    struct errmsg warnings[REPORT_WARNINGS_MAX]; /* what is to be known, and does not spoil it */
+    size_t warning_count;
     struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
     size_t slos_missed;
     struct slo_abort slo_abort; /* set before it is written */
@@ -145,8 +155,8 @@ struct report {
 struct report_format {
     const char *name;
     size_t path_offset; /* of the member of struct options that holds its path */
-    bool needs_host;
-    bool is_appended; /* to what is in the file */
+    bool is_appended;   /* to what is in the file */
+    const char *infix;  /* of a flag that names several files: what comes before the extension */
     /* To memory, so that it can only fail for want of it: 0 or -ENOMEM. */
     int (*write)(FILE *out, const struct report *report);
 };
@@ -162,11 +172,14 @@ extern const struct report_format report_hgrm;
 extern const struct report_format report_gobench;
 extern const struct report_format report_bmf;
 extern const struct report_format report_openmetrics;
+extern const struct report_format report_gha_smaller;
+extern const struct report_format report_gha_bigger;
 
 /* The files that the flags name, open while the campaign runs. */
 struct report_outputs {
     struct output_file ledger;
     struct output_file files[REPORT_FORMATS_MAX]; /* a row of report_table each */
+    char paths[REPORT_FORMATS_MAX][PATH_MAX];     /* of those with an infix */
 };
 
 /* Computes the metrics and the verdict. `journal_error` is why the journal did not hold what it had
@@ -177,6 +190,19 @@ void report_init(struct report *report, const struct options *options,
 
 /* Fills slos; report_init() does. */
 void report_hold_slos(struct report *report);
+/* What an objective of time is held against. */
+const struct hist *report_slo_hist(const struct slo *slo, const struct campaign_result *result);
+
+/* Adds the reasons that the figures themselves give; report_init() does. */
+void report_judge(struct report *report);
+/* Where the next reason why the measurement is not valid goes. */
+struct errmsg *report_next_reason(struct report *report);
+
+/* Fills warnings, from the figures, the build and the host; report_write() does. */
+void report_warn(struct report *report);
+
+/* Prints the first line of the summary, which tells all that a run is configured by. */
+void report_print_configuration(FILE *out, const struct report *report);
 
 /* Writes the summary and every format whose path is set. 0, or -errno with one line in `why`; a
  * format that fails does not keep the others from being written. */

@@ -7,12 +7,26 @@
 #include <string.h>
 
 #include "cmd/report_figures.h"
+#include "cmd/report_provenance.h"
 
 /* "response_p99" of s is "response_p99-s". */
 static void print_unit(FILE *out, const struct figure *figure)
 {
     (void)fprintf(out, "%s%s%s", figure->name, figure->unit[0] != '\0' ? "-" : "",
                   strcmp(figure->unit, "1/s") == 0 ? "per-s" : figure->unit);
+}
+
+/* benchstat makes a table of its own for each set of configuration lines: so only what stands
+ * against a comparison is one. What may differ from run to run is said in lines that it skips. */
+static void print_fact(void *arg, const struct fact *fact)
+{
+    FILE *out = (FILE *)arg;
+    if (strcmp(fact->key, "cpu_model") == 0) /* Go's own name for it is `cpu` */
+        return;
+    (void)fputs(fact->is_of_place ? "" : "# ", out);
+    for (const char *c = fact->key; *c != '\0'; c++)
+        (void)fputc(*c == '_' ? '-' : *c, out);
+    (void)fprintf(out, ": %s\n", fact->value);
 }
 
 static int write_gobench(FILE *out, const struct report *report)
@@ -28,6 +42,7 @@ static int write_gobench(FILE *out, const struct report *report)
     }
     (void)fprintf(out, "goos: linux\npkg: bench\ncpu: %s\n",
                   report->host.cpu_model[0] != '\0' ? report->host.cpu_model : "unknown");
+    report_provenance(report, print_fact, out);
     (void)fprintf(out, "BenchmarkRun/%s-%" PRIu32 " %" PRId64, report_series(report, series),
                   report->result->threads, report->metrics[METRIC_RUNS_COMPLETED].whole);
     for (size_t i = 0; i < count; i++) {
@@ -41,6 +56,5 @@ static int write_gobench(FILE *out, const struct report *report)
 const struct report_format report_gobench = {
     .name = "gobench",
     .path_offset = offsetof(struct options, gobench_path),
-    .needs_host = true,
     .write = write_gobench,
 };

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "cmd/report.h"
+#include "cmd/report_provenance.h"
 
 enum { TICKS_A_HALVING = 5 };
 #define NS_PER_MS_REAL 1e6
@@ -42,6 +42,13 @@ static void print_line(FILE *out, const struct hist *h, double quantile)
     (void)fputc('\n', out);
 }
 
+/* The plotter leaves out what begins with a number sign. */
+static void print_fact(void *arg, const struct fact *fact)
+{
+    FILE *out = (FILE *)arg;
+    (void)fprintf(out, "#[%s = %s]\n", fact->key, fact->value);
+}
+
 static int write_hgrm(FILE *out, const struct report *report)
 {
     const struct hist *h = report->result->response;
@@ -63,6 +70,7 @@ static int write_hgrm(FILE *out, const struct report *report)
                   (double)h->max_ns / NS_PER_MS_REAL, h->count);
     (void)fprintf(out, "#[Buckets = %12d, SubBuckets     = %12d]\n", HIST_OCTAVES + 1,
                   2 * HIST_SUB_COUNT);
+    report_provenance(report, print_fact, out);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cmd/report.h"
+#include "cmd/report_provenance.h"
 
 /* The only way that building can fail is to run out of memory; `failed` remembers it to the end. */
 static void set(bool *failed, json_t *object, const char *key, json_t *value)
@@ -91,7 +92,16 @@ static json_t *build(bool *failed, const struct version *version)
     set(failed, object, "revision", text_or_null(version->revision));
     set(failed, object, "compiler", text_or_null(version->compiler));
     set(failed, object, "sanitizers", text_or_null(version->sanitizers));
+    set(failed, object, "is_dirty", json_boolean(version->is_dirty));
+    set(failed, object, "flags", text_or_null(version->flags));
+    set(failed, object, "is_optimized", json_boolean(version->is_optimized));
     return object;
+}
+
+/* Rounded to what a flag can say. */
+static json_t *rate(double value)
+{
+    return json_real(round(value * 1e8) / 1e8);
 }
 
 static json_t *host(bool *failed, const struct host *machine)
@@ -101,6 +111,13 @@ static json_t *host(bool *failed, const struct host *machine)
     set(failed, object, "cpus", whole(machine->cpus));
     set(failed, object, "kernel", text_or_null(machine->kernel));
     set(failed, object, "memory_bytes", whole(machine->memory_bytes));
+    set(failed, object, "cpus_online", whole(machine->cpus_online));
+    set(failed, object, "cpu_quota",
+        machine->cpu_quota > 0 ? rate(machine->cpu_quota) : json_null());
+    set(failed, object, "cpu_governor",
+        text_or_null(machine->cpu_governor[0] != '\0' ? machine->cpu_governor : NULL));
+    set(failed, object, "clock_source", text_or_null(machine->clock_source));
+    set(failed, object, "clock_step_ns", whole(machine->clock_step_ns));
     return object;
 }
 
@@ -108,6 +125,14 @@ static json_t *host(bool *failed, const struct host *machine)
 static json_t *whole_or_null(uint64_t count)
 {
     return count != 0 ? whole(count) : json_null();
+}
+
+static json_t *settings(bool *failed, const struct journal_settings *settings)
+{
+    json_t *object = json_object();
+    for (unsigned i = 0; settings != NULL && i < settings->count; i++)
+        set(failed, object, settings->all[i].key, text_or_null(settings->all[i].value));
+    return object;
 }
 
 static json_t *store(bool *failed, const struct report *report)
@@ -121,18 +146,13 @@ static json_t *store(bool *failed, const struct report *report)
     set(failed, object, "shards", whole_or_null(report->result->shards));
     set(failed, object, "connections", whole_or_null(report->result->connections));
     set(failed, object, "io_is_servers", json_boolean(report->result->io.is_servers));
+    set(failed, object, "settings", settings(failed, report->result->settings));
     return object;
 }
 
 static json_t *dist_or_null(const struct dist *dist)
 {
     return text_or_null(campaign_dist_if_given(dist) != NULL ? dist->spec : NULL);
-}
-
-/* Rounded to what a flag can say. */
-static json_t *rate(double value)
-{
-    return json_real(round(value * 1e8) / 1e8);
 }
 
 static json_t *arrival(const struct campaign_config *campaign)
@@ -203,6 +223,7 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "gobench", text_or_null(options->gobench_path));
     set(failed, object, "bmf", text_or_null(options->bmf_path));
     set(failed, object, "openmetrics", text_or_null(options->openmetrics_path));
+    set(failed, object, "gha", text_or_null(options->gha_path));
     set(failed, object, "progress_ns",
         options->is_progress_given ? whole(options->progress_ns) : json_null());
     set(failed, object, "quiet", json_boolean(options->is_quiet));
@@ -237,6 +258,7 @@ static json_t *result(bool *failed, const struct report *report)
     const struct campaign_result *campaign = report->result;
     const char *first_error = campaign->first_error.text;
     const char *journal_error = campaign->journal_error.text;
+    char started[REPORT_TIME_BYTES];
     json_t *object = json_object();
     json_t *outcomes = json_object();
     for (int i = 0; i < OUTCOME_COUNT; i++)
@@ -250,6 +272,7 @@ static json_t *result(bool *failed, const struct report *report)
     set(failed, object, "journal_error",
         text_or_null(journal_error[0] == '\0' ? NULL : journal_error));
     set(failed, object, "slo_abort", slo_abort(failed, report));
+    set(failed, object, "started", json_string(report_time(campaign->started_unix_ns, started)));
     return object;
 }
 
@@ -349,6 +372,10 @@ static json_t *validity(bool *failed, const struct report *report)
         append(failed, reasons, text_or_null(report->reasons[i].text));
     set(failed, object, "verdict", json_string(report->reason_count == 0 ? "valid" : "invalid"));
     set(failed, object, "reasons", reasons);
+    json_t *warnings = json_array();
+    for (size_t i = 0; i < report->warning_count; i++)
+        append(failed, warnings, text_or_null(report->warnings[i].text));
+    set(failed, object, "warnings", warnings);
     return object;
 }
 
@@ -397,6 +424,5 @@ static int write_json(FILE *out, const struct report *report)
 const struct report_format report_json = {
     .name = "json",
     .path_offset = offsetof(struct options, json_path),
-    .needs_host = true,
     .write = write_json,
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/report_figures.h"
+#include "cmd/report_provenance.h"
 #include "engine/base/clock.h"
 #include "engine/base/units.h"
 
@@ -19,6 +20,16 @@ static void print_value(FILE *out, const struct figure *figure)
                       strcmp(figure->unit, "1/s") == 0 ? "/s" : figure->unit);
 }
 
+/* As code, in which only a backtick and the cell's own border mean something. */
+static void print_fact(void *arg, const struct fact *fact)
+{
+    FILE *out = (FILE *)arg;
+    (void)fprintf(out, "| %s | `", fact->key);
+    for (const char *c = fact->value; *c != '\0'; c++)
+        (void)fputc(*c == '`' || *c == '|' ? '\'' : *c, out);
+    (void)fputs("` |\n", out);
+}
+
 static int write_markdown(FILE *out, const struct report *report)
 {
     struct figure figures[FIGURES_MAX];
@@ -27,13 +38,19 @@ static int write_markdown(FILE *out, const struct report *report)
     (void)fprintf(out, "### bench `%s`\n\n", report_series(report, series));
     for (size_t i = 0; i < report->reason_count; i++)
         (void)fprintf(out, "**Not valid:** `%s`\n\n", report->reasons[i].text);
+    for (size_t i = 0; i < report->warning_count; i++)
+        (void)fprintf(out, "Warning: `%s`\n\n", report->warnings[i].text);
     (void)fputs("| figure | value | better |\n| --- | ---: | --- |\n", out);
     for (size_t i = 0; i < count; i++) {
         (void)fprintf(out, "| %s | ", figures[i].name);
         print_value(out, &figures[i]);
         (void)fputs(figures[i].better == FIGURE_HIGHER ? " | higher |\n" : " | lower |\n", out);
     }
-    (void)fputc('\n', out);
+    (void)fputs(
+        "\n<details><summary>Measured with and on</summary>\n\n| of | value |\n| --- | --- |\n",
+        out);
+    report_provenance(report, print_fact, out);
+    (void)fputs("\n</details>\n\n", out);
     return 0;
 }
 

@@ -1,10 +1,11 @@
 /*
  * report_openmetrics: the figures as gauges in the OpenMetrics text format 1.0, for Prometheus and
- * what reads its files.
+ * what reads its files; and what it was measured on, as the labels of an info metric.
  */
 #include <string.h>
 
 #include "cmd/report_figures.h"
+#include "cmd/report_provenance.h"
 
 /* Its base units are spelt out. */
 static const char *suffix_of(const struct figure *figure)
@@ -14,6 +15,24 @@ static const char *suffix_of(const struct figure *figure)
     if (strcmp(figure->unit, "B") == 0)
         return "_bytes";
     return strcmp(figure->unit, "1/s") == 0 ? "_per_second" : "";
+}
+
+struct labels {
+    FILE *out;
+    bool has_any;
+};
+
+static void print_fact(void *arg, const struct fact *fact)
+{
+    struct labels *labels = arg;
+    (void)fprintf(labels->out, "%s%s=\"", labels->has_any ? "," : "", fact->key);
+    for (const char *c = fact->value; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\')
+            (void)fputc('\\', labels->out);
+        (void)fputc(*c, labels->out);
+    }
+    (void)fputc('"', labels->out);
+    labels->has_any = true;
 }
 
 static int write_openmetrics(FILE *out, const struct report *report)
@@ -28,7 +47,10 @@ static int write_openmetrics(FILE *out, const struct report *report)
         (void)fprintf(out, "bench_%s%s{series=\"%s\"} %.9g\n", figures[i].name, suffix, series,
                       figures[i].value);
     }
-    (void)fputs("# EOF\n", out);
+    struct labels labels = {.out = out};
+    (void)fputs("# TYPE bench_run info\nbench_run_info{", out);
+    report_provenance(report, print_fact, &labels);
+    (void)fputs("} 1\n# EOF\n", out);
     return 0;
 }
 

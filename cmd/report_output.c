@@ -106,18 +106,52 @@ static int open_output(struct output_file *file, const char *flag, const char *p
     return error != 0 ? error : check_lists(flag, file, options, why);
 }
 
+/* One of the files of a flag that names several: "a.json" is "a.INFIX.json". A name that only
+ * begins with a dot has no extension. */
+static int add_infix(char place[PATH_MAX], const char *path, const struct report_format *format,
+                     struct errmsg *why)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    size_t stem = dot != NULL && dot > name ? (size_t)(dot - path) : strlen(path);
+    struct stat status;
+    /* Beside a device or a directory nobody wants a file of nearly its name. */
+    if (name[0] == '\0' || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
+        return errmsg_set(why, -EINVAL, "-%s must name a file, got \"%s\"", format->name, path);
+    int size = snprintf(place, PATH_MAX, "%.*s.%s%s", (int)(stem < PATH_MAX ? stem : PATH_MAX),
+                        path, format->infix, path + stem);
+    if (size < 0 || size >= PATH_MAX)
+        return errmsg_set(why, -ENAMETOOLONG, "-%s: the path is too long", format->name);
+    return 0;
+}
+
 static int open_format(struct report_outputs *outputs, struct output_file *file,
                        const struct report_format *format, const struct options *options,
                        struct errmsg *why)
 {
     enum output_use use = format->is_appended ? OUTPUT_APPENDED : OUTPUT_REPLACED;
-    int error = open_output(file, format->name, path_of(format, options), use, options, why);
+    const char *path = path_of(format, options);
+    int error = 0;
+    if (format->infix != NULL) {
+        char *place = outputs->paths[file - outputs->files];
+        error = add_infix(place, path, format, why);
+        path = place;
+    }
+    if (error == 0)
+        error = open_output(file, format->name, path, use, options, why);
     if (error != 0)
         return error;
-    for (const struct output_file *other = outputs->files; other < file; other++)
-        if (other->path != NULL && output_file_is_same(file, other))
-            return errmsg_set(why, -EINVAL, "-%s and -%s must not name the same file",
-                              report_table[other - outputs->files]->name, format->name);
+    for (const struct output_file *other = outputs->files; other < file; other++) {
+        const struct report_format *of_other = report_table[other - outputs->files];
+        if (other->path == NULL || !output_file_is_same(file, other))
+            continue;
+        if (path_of(of_other, options) == path_of(format, options))
+            return errmsg_set(why, -EINVAL, "-%s: %s and %s must not be the same file",
+                              format->name, other->path, file->path);
+        return errmsg_set(why, -EINVAL, "-%s and -%s must not name the same file", of_other->name,
+                          format->name);
+    }
     if (outputs->ledger.path != NULL && output_file_is_same(file, &outputs->ledger))
         return errmsg_set(why, -EINVAL, "-%s and -ledger must not name the same file",
                           format->name);
@@ -143,6 +177,10 @@ static int check_one_stream(const struct options *options, struct errmsg *why)
         const char *path = path_of(*row, options);
         if (path == NULL || !is_standard_output(path))
             continue;
+        if ((*row)->infix != NULL)
+            return errmsg_set(why, -EINVAL,
+                              "-%s makes two files, which cannot both go to standard output",
+                              (*row)->name);
         if (first != NULL)
             return errmsg_set(why, -EINVAL, "-%s and -%s must not both go to standard output",
                               first, (*row)->name);
@@ -221,12 +259,9 @@ static int write_format(const struct report_format *format, const struct report 
 
 int report_write(struct report *report, struct report_outputs *outputs, struct errmsg *why)
 {
-    bool needs_host = false;
-    for (const struct report_format *const *row = report_table; *row != NULL; row++)
-        needs_host = needs_host || (path_of(*row, report->options) != NULL && (*row)->needs_host);
-    if (needs_host && report->merged == NULL)
+    if (report->merged == NULL)
         host_read(&report->host);
-
+    report_warn(report);
     int first_error = write_format(&report_text, report, NULL, summary_fd(report->options), why);
     for (size_t i = 0; report_table[i] != NULL; i++) {
         const char *path = path_of(report_table[i], report->options);

@@ -3,21 +3,31 @@
  */
 #include "cmd/report.h"
 
-void report_hold_slos(struct report *report)
+static struct slo_figures figures_of(const struct campaign_result *result)
 {
-    const struct campaign_result *result = report->result;
-    const struct slo_figures figures = {
+    return (struct slo_figures){
         .response = result->response,
         .service = result->service,
         .append = result->append,
         .retried = result->retried,
         .token_lag = result->token_lag,
         .dispatch = result->dispatch,
-        .completed = (uint64_t)report->metrics[METRIC_RUNS_COMPLETED].whole,
-        .errors = (uint64_t)report->metrics[METRIC_ERRORS].whole,
-        .is_rate_known = report->metrics[METRIC_THROUGHPUT].is_known,
-        .rate = report->metrics[METRIC_THROUGHPUT].rate,
     };
+}
+
+const struct hist *report_slo_hist(const struct slo *slo, const struct campaign_result *result)
+{
+    const struct slo_figures figures = figures_of(result);
+    return slo_hist(slo, &figures);
+}
+
+void report_hold_slos(struct report *report)
+{
+    struct slo_figures figures = figures_of(report->result);
+    figures.completed = (uint64_t)report->metrics[METRIC_RUNS_COMPLETED].whole;
+    figures.errors = (uint64_t)report->metrics[METRIC_ERRORS].whole;
+    figures.is_rate_known = report->metrics[METRIC_THROUGHPUT].is_known;
+    figures.rate = report->metrics[METRIC_THROUGHPUT].rate;
     for (size_t i = 0; i < report->options->slo_count; i++) {
         const struct slo *slo = &report->options->slos[i];
         struct report_slo *held = &report->slos[i];

@@ -150,7 +150,7 @@ static void print_what_is_not_default(FILE *out, const struct campaign_config *c
         (void)fprintf(out, " tool-retry=%s", options_retry_name(config->tool_retry));
 }
 
-static void print_configuration(FILE *out, const struct report *report)
+void report_print_configuration(FILE *out, const struct report *report)
 {
     const struct campaign_config *config = &report->options->campaign;
     const struct campaign_result *result = report->result;
@@ -272,6 +272,11 @@ static void print_trouble(FILE *out, const struct report *report)
                       units_format_duration(report->slo_abort.at_ns, at), slo->text, value,
                       result->runs_abandoned);
     }
+    for (size_t i = 0; i < report->warning_count && !report->options->is_quiet; i++) {
+        (void)fputs("warning: ", out);
+        print_clean(out, report->warnings[i].text);
+        (void)fputc('\n', out);
+    }
     if (result->records_refused > 0 || result->records_unknown > 0)
         (void)fprintf(out, "records: acked=%" PRIu64 " refused=%" PRIu64 " unknown=%" PRIu64 "\n",
                       result->records_acked, result->records_refused, result->records_unknown);
@@ -355,7 +360,7 @@ static void print_slos(FILE *out, const struct report *report)
 static int write_text(FILE *out, const struct report *report)
 {
     const struct metric_value *metrics = report->metrics;
-    print_configuration(out, report);
+    report_print_configuration(out, report);
     print_throughput(out, report);
     (void)fputs("run latency: ", out);
     print_percentiles(out, report->result->response);

@@ -164,7 +164,7 @@ bool slo_is_met(const struct slo *slo, double value)
     return false;
 }
 
-static const struct hist *hist_of(const struct slo *slo, const struct slo_figures *figures)
+const struct hist *slo_hist(const struct slo *slo, const struct slo_figures *figures)
 {
     switch (slo->subject) {
     case SLO_SERVICE:
@@ -224,5 +224,5 @@ bool slo_measure(const struct slo *slo, const struct slo_figures *figures, doubl
     case SLO_DISPATCH:
         break;
     }
-    return measure_time(slo, hist_of(slo, figures), value);
+    return measure_time(slo, slo_hist(slo, figures), value);
 }

@@ -66,6 +66,9 @@ struct slo_figures {
     double rate; /* completed runs a second */
 };
 
+/* What an objective of time is about. */
+const struct hist *slo_hist(const struct slo *slo, const struct slo_figures *figures);
+
 /* The value that an objective is about, in the unit of its bound. False where it is not known: a
  * percentile with too few samples beyond it, or a share of no runs. */
 bool slo_measure(const struct slo *slo, const struct slo_figures *figures, double *value);

@@ -1,11 +1,21 @@
 /* version: see version.h. */
 #include "cmd/version.h"
 
+#include <string.h>
+
 #ifndef BENCH_VERSION
 #define BENCH_VERSION "unknown"
 #endif
 #ifndef BENCH_REVISION
 #define BENCH_REVISION "unknown"
+#endif
+#ifndef BENCH_FLAGS
+#define BENCH_FLAGS "unknown"
+#endif
+#ifdef __OPTIMIZE__
+#define IS_OPTIMIZED true
+#else
+#define IS_OPTIMIZED false
 #endif
 
 /* gcc and clang tell of their sanitizers in different ways. UBSan leaves no mark with either of
@@ -42,6 +52,9 @@ struct version version_of_build(void)
         .revision = BENCH_REVISION,
         .compiler = COMPILER,
         .sanitizers = SANITIZERS,
+        .flags = BENCH_FLAGS,
+        .is_dirty = strstr(BENCH_REVISION, "-dirty") != NULL,
+        .is_optimized = IS_OPTIMIZED,
     };
 }
 

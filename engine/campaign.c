@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/resource.h"
 #include "engine/campaign_parts.h"
 #include "engine/loop.h"
 #include "engine/memory_plan.h"
@@ -69,6 +68,19 @@ static uint64_t start_together(struct campaign *c)
     return atomic_load(&c->start_ns);
 }
 
+/* The difference of what is read before and after the timed part. */
+static void read_interference(struct campaign *c)
+{
+    const struct resource_ticks now = resource_ticks("/proc/stat");
+    uint64_t throttled_ns =
+        resource_cgroup_throttled_ns("/proc/self/mountinfo", "/proc/self/cgroup");
+    bool is_less = now.all < c->ticks.all || now.stolen < c->ticks.stolen;
+    c->ticks.all = is_less ? 0 : now.all - c->ticks.all;
+    c->ticks.stolen = is_less ? 0 : now.stolen - c->ticks.stolen;
+    bool is_known = throttled_ns != UINT64_MAX && throttled_ns >= c->throttled_ns;
+    c->throttled_ns = is_known ? throttled_ns - c->throttled_ns : UINT64_MAX;
+}
+
 /* The last worker to end closes the timed part: nobody reads back before. */
 static void wait_for_all(struct campaign *c)
 {
@@ -77,6 +89,7 @@ static void wait_for_all(struct campaign *c)
         c->cpu_ns = resource_cpu_ns() - c->cpu_ns;
         journal_io(c->journal, &c->io_after);
         c->heap_delta_bytes = (int64_t)resource_heap_bytes() - (int64_t)c->heap_bytes;
+        read_interference(c);
         loop_wake(c->waiter);
         (void)pthread_cond_broadcast(&c->moved);
     }
@@ -325,6 +338,8 @@ fail:
 void campaign_start(struct campaign *c)
 {
     journal_io(c->journal, &c->io_before);
+    journal_describe(c->journal, &c->settings);
+    read_interference(c); /* since the machine started */
     c->heap_bytes = resource_heap_bytes();
     c->cpu_ns = resource_cpu_ns();
     c->is_started = true;

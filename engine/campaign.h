@@ -159,14 +159,20 @@ struct campaign_result {
     uint64_t total_alloc_bytes;
     bool is_total_alloc_known;
     uint64_t peak_rss_bytes;
+    uint64_t begun_ns;         /* of an open loop: from the first start to the last */
     uint64_t cpu_ns;           /* of the timed part */
+    double stolen;             /* share of the machine's CPU time in the timed part that its host
+                                  kept for others; negative: not known, or too short to tell */
+    double throttled;          /* share of its threads' time that a quota of the cgroup held them up
+                                  for; negative: not known */
     double busiest;            /* the share of its time that the busiest scheduler was not idle */
     uint32_t threads;          /* that were used */
     const char *loop_name;     /* that ran */
     const char *loop_fallback; /* why not the preferred one, or NULL */
     const char *journal_name;
-    uint32_t shards;      /* files of the store; 0: it has none */
-    uint32_t connections; /* likewise, to a server */
+    const struct journal_settings *settings; /* the campaign's, as the histograms are; or NULL */
+    uint32_t shards;                         /* files of the store; 0: it has none */
+    uint32_t connections;                    /* likewise, to a server */
     enum durability durability;
     struct hist *response;  /* completed runs: intended start to end; see retried */
     struct hist *service;   /* completed runs: actual start to end */

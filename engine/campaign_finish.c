@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "engine/base/resource.h"
+#include "engine/base/clock.h"
 #include "engine/campaign_parts.h"
 
 static void add_model_count(struct model_count *sum, const struct model_count *count)
@@ -88,6 +88,22 @@ static uint64_t since(uint64_t after, uint64_t before)
     return is_known ? after - before : JOURNAL_NOT_KNOWN;
 }
 
+/* In less than a second one tick of the kernel's clock, of 10 ms, is too large a share. */
+static double share_stolen(const struct resource_ticks *ticks, uint64_t elapsed_ns)
+{
+    if (ticks->all == 0 || elapsed_ns < NS_PER_S)
+        return -1;
+    return (double)ticks->stolen / (double)ticks->all;
+}
+
+static double share_throttled(uint64_t throttled_ns, uint64_t elapsed_ns, uint32_t threads)
+{
+    if (throttled_ns == UINT64_MAX || elapsed_ns == 0)
+        return -1;
+    double share = (double)throttled_ns / ((double)elapsed_ns * threads);
+    return share < 1 ? share : 1; /* a store's threads are held up as well */
+}
+
 static struct journal_io io_of_timed_part(const struct campaign *c)
 {
     const struct journal_io *before = &c->io_before;
@@ -145,7 +161,6 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
     uint64_t ended_ns = start_ns;
     const char *fallback = c->workers[0].sched.loop.fallback.text;
     *result = (struct campaign_result){
-        .started_unix_ns = c->started_unix_ns,
         .peak_tasks = atomic_load(&c->load.in_flight_peak),
         .heap_delta_bytes = c->heap_delta_bytes,
         .cpu_ns = c->cpu_ns,
@@ -154,6 +169,8 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         .loop_name = c->workers[0].sched.loop.ops->name,
         .loop_fallback = fallback[0] != '\0' ? fallback : NULL,
         .journal_name = journal_name(c->journal),
+        .settings = &c->settings,
+        .started_unix_ns = c->started_unix_ns,
         .shards = journal_shards(c->journal),
         .connections = journal_connections(c->journal),
         .durability = journal_durability(c->journal),
@@ -165,6 +182,7 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         .runs_not_begun = runs_not_begun(c),
     };
     uint64_t ends = 0;
+    uint64_t begun_ns = start_ns;
     uint64_t resuming_ns = 0;
     const struct thread *failed = NULL;
     for (uint32_t i = 0; i < c->worker_count; i++) {
@@ -172,6 +190,7 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         merge_worker(result, w);
         ends += w->readback.ends;
         ended_ns = w->ended_ns > ended_ns ? w->ended_ns : ended_ns;
+        begun_ns = w->begun_ns > begun_ns ? w->begun_ns : begun_ns;
         resuming_ns = w->resuming_ns > resuming_ns ? w->resuming_ns : resuming_ns;
         if (failed == NULL && c->threads[i].error != 0)
             failed = &c->threads[i];
@@ -182,6 +201,9 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
     (void)journal_has_failed(c->journal, &result->journal_error);
     result->is_total_alloc_known = result->total_alloc_bytes > 0;
     result->elapsed_ns = ended_ns - start_ns;
+    result->begun_ns = begun_ns - start_ns;
+    result->stolen = share_stolen(&c->ticks, result->elapsed_ns);
+    result->throttled = share_throttled(c->throttled_ns, result->elapsed_ns, c->worker_count);
     result->runs_due = campaign_count_due(c, ended_ns);
     bool is_timed = c->config->duration_ns > 0 && c->stopped_ns == 0;
     result->issuing_ns = is_timed ? c->config->duration_ns : c->issuing_ns;

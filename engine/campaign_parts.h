@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/base/resource.h"
 #include "engine/campaign.h"
 #include "engine/load.h"
 #include "engine/recovery.h"
@@ -54,6 +55,9 @@ struct campaign {
     uint64_t cpu_ns;
     struct journal_io io_before; /* the timed part */
     struct journal_io io_after;
+    struct journal_settings settings;
+    struct resource_ticks ticks; /* that have passed in the timed part; all 0: not known */
+    uint64_t throttled_ns;       /* likewise; UINT64_MAX: not known */
     struct journal_count before; /* what was recorded of the campaign already */
     struct recovery recovery;    /* of a campaign that is resumed */
     uint64_t recovery_ns;        /* what both took */

@@ -155,6 +155,7 @@ static void start_arrived(struct worker *w, struct run *run, uint64_t free_ns)
     uint64_t due_ns = w->share.due_ns;
     uint64_t now_ns = loop_clock_ns(&w->sched.loop);
     load_share_pass(&w->share);
+    w->begun_ns = now_ns;
     w->runs_queued += free_ns > due_ns;
     hist_record(w->dispatch, now_ns - (free_ns > due_ns ? free_ns : due_ns));
     start_run(w, run, number, due_ns, now_ns);

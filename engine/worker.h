@@ -65,6 +65,7 @@ struct worker {
     bool is_impatient;
 
     uint64_t ended_ns;  /* when the last run ended */
+    uint64_t begun_ns;  /* when the last arrival was started; 0: none was */
     uint64_t driven_ns; /* how long it drove runs */
     uint64_t idle_ns;   /* of that, with nothing to do */
     struct recovery_block block;

@@ -75,6 +75,8 @@ struct journal_ops {
                 struct journal_record *record);
     /* As in journal.h. */
     void (*io)(struct journal *journal, struct journal_io *io); /* may be NULL */
+    /* By journal_settings_add(). NULL: there is nothing to tell. */
+    void (*describe)(struct journal *journal, struct journal_settings *settings);
     int (*list)(struct journal *journal,
                 int (*visit)(void *arg, const struct journal_campaign *campaign), void *arg,
                 struct errmsg *why);
@@ -164,6 +166,10 @@ void journal_batch_fail(struct journal_batch *batch, int result);
 /* Keeps the first reason for journal_has_failed(). Threading: any thread. */
 void journal_fail(struct journal *journal, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Control characters and what is no UTF-8 do not get in; what is too long is cut. Of no effect
+ * without a value. */
+void journal_settings_add(struct journal_settings *settings, const char *key, const char *value);
 
 /* --- reading --- */
 

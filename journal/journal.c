@@ -366,6 +366,24 @@ void journal_io(struct journal *journal, struct journal_io *io)
         journal->ops->io(journal, io);
 }
 
+void journal_describe(struct journal *journal, struct journal_settings *settings)
+{
+    settings->count = 0;
+    if (journal->ops->describe != NULL)
+        journal->ops->describe(journal, settings);
+}
+
+void journal_settings_add(struct journal_settings *settings, const char *key, const char *value)
+{
+    if (value == NULL)
+        return;
+    assert(settings->count < JOURNAL_SETTINGS_MAX);
+    struct journal_setting *setting = &settings->all[settings->count++];
+    setting->key = key;
+    (void)snprintf(setting->value, sizeof(setting->value), "%s", value); /* cut */
+    errmsg_clean(setting->value);
+}
+
 /* --- reading --- */
 
 int journal_count_record(void *arg, const struct journal_record *record)

@@ -182,6 +182,17 @@ struct journal_io {
     bool is_servers;      /* a server's own figures: whatever else it did meanwhile is among them */
 };
 
+/* What a store runs on and how it is set, as it says itself: "journal_mode" is "wal". */
+enum { JOURNAL_SETTINGS_MAX = 16, JOURNAL_SETTING_BYTES = 96 };
+struct journal_setting {
+    const char *key; /* a constant: lower case, digits and underscores */
+    char value[JOURNAL_SETTING_BYTES];
+};
+struct journal_settings {
+    unsigned count;
+    struct journal_setting all[JOURNAL_SETTINGS_MAX];
+};
+
 /* Opens the store that the URI names. -EBUSY when a live process holds it, or its campaign; -EINVAL
  * with the reason for an unknown scheme or a level that the store cannot keep. `why` repeats the
  * path of a file, but nothing of the URI of a server past its scheme, nor of one whose scheme is
@@ -220,6 +231,8 @@ unsigned journal_writers_max(const struct journal_config *config);
  * could not read one; false while nothing of that has happened. */
 bool journal_has_failed(struct journal *journal, struct errmsg *why);
 void journal_io(struct journal *journal, struct journal_io *io);
+/* What a store cannot tell now is left out. Not while its writers are at work. */
+void journal_describe(struct journal *journal, struct journal_settings *settings);
 
 int journal_writer_open(struct journal *journal, unsigned index, struct loop *loop,
                         struct journal_writer **writer, struct errmsg *why);

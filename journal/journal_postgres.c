@@ -11,6 +11,7 @@
  * waiting for the WAL, `none` a table that has none.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,52 @@ static void postgres_io(struct journal *journal, struct journal_io *io)
     io->syncs = read_syncs(store);
     io->store_bytes = read_figure(store, sum_sizes);
     io->db_bytes = io->store_bytes; /* the growth is left to the server's checkpoints */
+    pg_control_end(store);
+}
+
+/* --- settings --- */
+
+/* Without an error for one that the server does not have. What is a session's own is told by a data
+ * connection: this one is another. */
+static const char settings_sql[] =
+    "SELECT current_setting('server_version', true), current_setting('fsync', true), "
+    "current_setting('full_page_writes', true), current_setting('wal_compression', true), "
+    "current_setting('wal_sync_method', true), current_setting('wal_level', true), "
+    "current_setting('shared_buffers', true), current_setting('max_wal_size', true)";
+static const char *const settings_keys[] = {
+    "server_version",  "fsync",     "full_page_writes", "wal_compression",
+    "wal_sync_method", "wal_level", "shared_buffers",   "max_wal_size",
+};
+enum { SETTINGS_COUNT = sizeof(settings_keys) / sizeof(settings_keys[0]) };
+
+static void add_libpq(struct journal_settings *settings)
+{
+    int version = PQlibVersion(); /* such as 150018 for 15.18 */
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%d.%d", version / 10000, version % 10000);
+    journal_settings_add(settings, "libpq_version", text);
+}
+
+static void postgres_describe(struct journal *journal, struct journal_settings *settings)
+{
+    struct pg_store *store = pg_store_of(journal);
+    struct pg_failure failure;
+    struct errmsg unused;
+    char commit[sizeof(store->synchronous_commit)];
+
+    add_libpq(settings);
+    (void)pthread_mutex_lock(&store->lanes_lock); /* a plain mutex, never held twice */
+    memcpy(commit, store->synchronous_commit, sizeof(commit));
+    (void)pthread_mutex_unlock(&store->lanes_lock);
+    journal_settings_add(settings, "synchronous_commit", commit[0] != '\0' ? commit : NULL);
+    if (pg_control_begin(store, &unused) != 0)
+        return;
+    PGresult *result = pg_control_ask(store, settings_sql, &failure);
+    for (int i = 0; result != NULL && pg_result_is(result, 1, SETTINGS_COUNT) && i < SETTINGS_COUNT;
+         i++)
+        journal_settings_add(settings, settings_keys[i],
+                             PQgetisnull(result, 0, i) ? NULL : PQgetvalue(result, 0, i));
+    PQclear(result);
     pg_control_end(store);
 }
 
@@ -219,6 +266,7 @@ const struct journal_ops journal_postgres_ops = {
     .commit = postgres_commit,
     .read = postgres_read,
     .io = postgres_io,
+    .describe = postgres_describe,
     .list = pg_read_list,
     .scan = pg_read_scan,
     .read_runs = pg_read_runs,

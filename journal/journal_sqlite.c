@@ -31,6 +31,7 @@
 #include "engine/loop.h"
 #include "journal/sqlite_campaigns.h"
 #include "journal/sqlite_read.h"
+#include "journal/sqlite_settings.h"
 #include "journal/sqlite_shard.h"
 
 struct store {
@@ -476,6 +477,15 @@ static void sqlite_io(struct journal *journal, struct journal_io *io)
     }
 }
 
+/* All shards are set alike. */
+static void sqlite_describe(struct journal *journal, struct journal_settings *settings)
+{
+    struct sqlite_shard *shard = &((struct store *)journal->impl)->shards[0];
+    sqlite_shard_borrow(shard);
+    sqlite_settings_read(&shard->db, settings);
+    sqlite_shard_give_back(shard);
+}
+
 const struct journal_ops journal_sqlite_ops = {
     .name = "sqlite",
     .levels = {DURABILITY_POWER, DURABILITY_PROCESS, DURABILITY_NONE},
@@ -492,6 +502,7 @@ const struct journal_ops journal_sqlite_ops = {
     .poll = sqlite_poll,
     .read = sqlite_read,
     .io = sqlite_io,
+    .describe = sqlite_describe,
     .list = sqlite_list,
     .scan = sqlite_scan,
     .read_runs = sqlite_runs,

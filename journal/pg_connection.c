@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* What the greeting answers (pg_schema.c composes it), a result a statement. */
-enum { GREETING_LOCK = 2, GREETING_CAMPAIGN = 3, GREETING_RESULTS = 6 };
+enum { GREETING_SETTINGS = 1, GREETING_LOCK = 2, GREETING_CAMPAIGN = 3, GREETING_RESULTS = 6 };
 enum { CAMPAIGN_EPOCH, CAMPAIGN_FSYNC, CAMPAIGN_PAGES, CAMPAIGN_READ_ONLY, CAMPAIGN_COLUMNS };
 
 enum { DYING_RESULTS_MAX = 16, TRIES = 3 /* within retry_for_ns */ };
@@ -88,9 +89,20 @@ static void give_up(struct pg_connection *connection, enum pg_verdict verdict, i
 
 /* --- the greeting --- */
 
+/* The setting that the level rests on comes first. */
+static void keep_setting(struct pg_store *store, const PGresult *result)
+{
+    if (PQntuples(result) != 1 || PQnfields(result) < 1)
+        return;
+    (void)pthread_mutex_lock(&store->lanes_lock); /* a plain mutex, never held twice */
+    (void)snprintf(store->synchronous_commit, sizeof(store->synchronous_commit), "%s",
+                   PQgetvalue(result, 0, 0));
+    (void)pthread_mutex_unlock(&store->lanes_lock);
+}
+
 static void take_greeting(struct pg_connection *connection, const PGresult *result)
 {
-    const struct pg_store *store = connection->store;
+    struct pg_store *store = connection->store;
     struct pg_failure *failure = &connection->failure;
     struct errmsg why;
     ExecStatusType status = PQresultStatus(result);
@@ -100,6 +112,8 @@ static void take_greeting(struct pg_connection *connection, const PGresult *resu
         return;
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
         pg_error_of_result(failure, result);
+    } else if (number == GREETING_SETTINGS) {
+        keep_setting(store, result);
     } else if (number == GREETING_LOCK && !pg_result_is(result, 1, 1)) {
         pg_error_set(failure, PG_FATAL, -EPROTO, "the server's answer makes no sense");
     } else if (number == GREETING_LOCK && strcmp(PQgetvalue(result, 0, 0), "t") != 0) {

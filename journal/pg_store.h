@@ -45,7 +45,8 @@ struct pg_store {
     _Atomic uint64_t commit_ns;
 
     pthread_mutex_t lanes_lock;
-    struct list lanes; /* of all writers, for the figures */
+    struct list lanes;           /* of all writers, for the figures */
+    char synchronous_commit[16]; /* as a data connection was told last; guarded likewise */
 
     pthread_mutex_t control_lock;
     PGconn *control;           /* NULL: not connected */

@@ -1,6 +1,6 @@
 /*
- * clock: the monotonic clock and the units of time. All times in the program are unsigned
- * nanoseconds on this clock, but for one that says so. Threading: safe from any thread.
+ * clock: the monotonic clock and the units of time. All times in the program but the time of day
+ * are unsigned nanoseconds on this clock. Threading: safe from any thread.
  */
 #ifndef BENCH_BASE_CLOCK_H
 #define BENCH_BASE_CLOCK_H
@@ -21,12 +21,13 @@ static inline uint64_t clock_monotonic_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* The time of day, since 1970: for what is held against another machine's, never for a duration. */
+/* The time of day, since 1970 (UTC): for what is told, never to measure with, as it may jump. 0
+ * while it is set to an earlier time. */
 static inline uint64_t clock_realtime_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* likewise */
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with a valid clock and pointer */
+    return now.tv_sec < 0 ? 0 : (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 #endif

@@ -155,6 +155,30 @@ uint64_t resource_memory_available_bytes(const char **limit_name)
     return limits[least].available_bytes;
 }
 
+/* "cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL GUEST GUEST_NICE"; the last two are in the
+ * first two already. */
+struct resource_ticks resource_ticks(const char *stat_path)
+{
+    enum { STEAL = 7, FIELDS };
+    struct resource_ticks ticks = {0};
+    uint64_t fields[FIELDS] = {0};
+    FILE *file = fopen(stat_path, "re");
+    if (file == NULL)
+        return ticks;
+    int count = fscanf(file,
+                       "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+                       " %" SCNu64 " %" SCNu64,
+                       &fields[0], &fields[1], &fields[2], &fields[3], &fields[4], &fields[5],
+                       &fields[6], &fields[STEAL]);
+    (void)fclose(file); /* only read from: closing has nothing to report */
+    if (count != FIELDS)
+        return ticks;
+    for (int i = 0; i < FIELDS; i++)
+        ticks.all += fields[i];
+    ticks.stolen = fields[STEAL];
+    return ticks;
+}
+
 unsigned resource_cpus(void)
 {
     /* The kernel refuses a set smaller than its own (EINVAL), and does not say how large that is.

@@ -41,6 +41,22 @@ uint64_t resource_memory_available_bytes(const char **limit_name);
  * limit. */
 uint64_t resource_cgroup_available_bytes(const char *mountinfo_path, const char *cgroup_path);
 
+/* How many CPUs' worth of time the quotas of the cgroup allow, at the level that allows least; 0
+ * without any. From the same two files, as is the next. */
+double resource_cgroup_cpus(const char *mountinfo_path, const char *cgroup_path);
+
+/* How long quotas have held up its tasks so far, on every CPU and at every level; UINT64_MAX where
+ * it is not known. */
+uint64_t resource_cgroup_throttled_ns(const char *mountinfo_path, const char *cgroup_path);
+
+/* What became of the time of all CPUs of the machine since it started, from the text of /proc/stat;
+ * all 0 where it cannot be read. */
+struct resource_ticks {
+    uint64_t all;
+    uint64_t stolen; /* by the host of a virtual machine, while there was work */
+};
+struct resource_ticks resource_ticks(const char *stat_path);
+
 unsigned resource_cpus(void); /* that this process may run on (sched_getaffinity); at least 1 */
 
 #endif

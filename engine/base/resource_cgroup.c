@@ -1,11 +1,11 @@
 /*
- * resource_cgroup: what the memory limits of this process's cgroup leave.
+ * resource_cgroup: what the limits of this process's cgroup leave of the memory, and of the CPUs.
  *
  * /proc/self/cgroup names the process's group in every hierarchy, /proc/self/mountinfo says where
  * the hierarchies are mounted and which part of each is visible there. The two are put together,
  * and every level from the group up to the mount is asked, because a limit holds for all below it.
  * Hybrid systems mount both versions; only one of them has the memory controller, the other has no
- * files to read.
+ * files to read. The same holds for the CPUs.
  */
 #include "engine/base/resource.h"
 
@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/clock.h"
 
 enum { LINE_BYTES = 3 * PATH_MAX };
 
@@ -110,7 +112,8 @@ static bool list_has(const char *list, const char *word)
 
 /* The path of the process's group in the hierarchy of this version, from lines such as "0::/a/b"
  * (2) and "4:memory:/a/b" (1). */
-static bool find_group(const char *cgroup_path, const struct version *version, char group[PATH_MAX])
+static bool find_group(const char *cgroup_path, const struct version *version,
+                       const char *controller, char group[PATH_MAX])
 {
     FILE *file = fopen(cgroup_path, "re");
     if (file == NULL)
@@ -125,7 +128,7 @@ static bool find_group(const char *cgroup_path, const struct version *version, c
             continue;
         *path = '\0';
         bool is_ours =
-            version == &version_2 ? controllers[1] == '\0' : list_has(controllers + 1, "memory");
+            version == &version_2 ? controllers[1] == '\0' : list_has(controllers + 1, controller);
         if (is_ours) {
             memcpy(group, path + 1, strlen(path + 1) + 1);
             is_found = true;
@@ -152,8 +155,8 @@ static void unescape(char *text)
 
 /* The next mount of this version: "36 35 98:0 ROOT POINT OPTIONS … - TYPE SOURCE SUPER-OPTIONS".
  * Version 1 has a mount for each controller; the super options name it. */
-static bool next_mount(FILE *mounts, const struct version *version, char root[PATH_MAX],
-                       char point[PATH_MAX])
+static bool next_mount(FILE *mounts, const struct version *version, const char *controller,
+                       char root[PATH_MAX], char point[PATH_MAX])
 {
     char line[LINE_BYTES];
     while (fgets(line, sizeof(line), mounts) != NULL) {
@@ -162,7 +165,7 @@ static bool next_mount(FILE *mounts, const struct version *version, char root[PA
         const char *tail = strstr(line, " - ");
         if (tail == NULL || sscanf(tail, " - %31s %*s %1023s", type, options) < 1 ||
             strcmp(type, version->filesystem) != 0 ||
-            (version == &version_1 && !list_has(options, "memory")))
+            (version == &version_1 && !list_has(options, controller)))
             continue;
         if (sscanf(line, "%*s %*s %*s %4095s %4095s", root, point) != 2)
             continue;
@@ -185,23 +188,28 @@ static const char *path_below(const char *root, const char *group)
     return group + size;
 }
 
-static uint64_t version_available_bytes(const char *mountinfo_path, const char *group,
-                                        const struct version *version)
+/* What is asked of every level of the group, from the group up to the mount. */
+struct walk {
+    const char *controller;
+    void (*visit)(struct walk *walk, const char *directory, const struct version *version);
+    uint64_t value;
+};
+
+static void walk_version(struct walk *walk, const char *mountinfo_path, const char *group,
+                         const struct version *version)
 {
     FILE *mounts = fopen(mountinfo_path, "re");
     if (mounts == NULL)
-        return UINT64_MAX;
-    uint64_t least_bytes = UINT64_MAX;
+        return;
     char root[PATH_MAX];
     char point[PATH_MAX];
-    while (next_mount(mounts, version, root, point)) {
+    while (next_mount(mounts, version, walk->controller, root, point)) {
         char directory[2 * PATH_MAX];
         size_t point_size = strlen(point);
         (void)snprintf(directory, sizeof(directory), "%s%s", point,
                        path_below(root, group)); /* fits */
         for (;;) {
-            uint64_t bytes = level_available_bytes(directory, version);
-            least_bytes = bytes < least_bytes ? bytes : least_bytes;
+            walk->visit(walk, directory, version);
             char *last = strrchr(directory + point_size, '/');
             if (last == NULL)
                 break;
@@ -209,20 +217,84 @@ static uint64_t version_available_bytes(const char *mountinfo_path, const char *
         }
     }
     (void)fclose(mounts); /* only read from: closing has nothing to report */
-    return least_bytes;
+}
+
+static uint64_t walk_levels(struct walk *walk, const char *mountinfo_path, const char *cgroup_path)
+{
+    static const struct version *const versions[] = {&version_1, &version_2};
+
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        char group[PATH_MAX];
+        if (find_group(cgroup_path, versions[i], walk->controller, group))
+            walk_version(walk, mountinfo_path, group, versions[i]);
+    }
+    return walk->value;
+}
+
+static void take_available(struct walk *walk, const char *directory, const struct version *version)
+{
+    uint64_t bytes = level_available_bytes(directory, version);
+    walk->value = bytes < walk->value ? bytes : walk->value;
 }
 
 uint64_t resource_cgroup_available_bytes(const char *mountinfo_path, const char *cgroup_path)
 {
-    static const struct version *const versions[] = {&version_1, &version_2};
+    struct walk walk = {.controller = "memory", .visit = take_available, .value = UINT64_MAX};
+    return walk_levels(&walk, mountinfo_path, cgroup_path);
+}
 
-    uint64_t least_bytes = UINT64_MAX;
-    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-        char group[PATH_MAX];
-        if (!find_group(cgroup_path, versions[i], group))
+/* --- the CPUs --- */
+
+/* A level without a quota has been held up never, which is told all the same. */
+static void add_throttled(struct walk *walk, const char *directory, const struct version *version)
+{
+    FILE *file = open_in(directory, "cpu.stat");
+    if (file == NULL)
+        return;
+    uint64_t unit_ns = version == &version_2 ? NS_PER_US : 1;
+    const char *key = version == &version_2 ? "throttled_usec %" SCNu64 : "throttled_time %" SCNu64;
+    char line[256];
+    while (fgets(line, sizeof(line), file) != NULL) {
+        uint64_t time = 0;
+        if (sscanf(line, key, &time) != 1 || time > INT64_MAX / unit_ns)
             continue;
-        uint64_t bytes = version_available_bytes(mountinfo_path, group, versions[i]);
-        least_bytes = bytes < least_bytes ? bytes : least_bytes;
+        uint64_t before_ns = walk->value == UINT64_MAX ? 0 : walk->value;
+        walk->value = before_ns > INT64_MAX ? before_ns : before_ns + time * unit_ns;
     }
-    return least_bytes;
+    (void)fclose(file); /* only read from: closing has nothing to report */
+}
+
+uint64_t resource_cgroup_throttled_ns(const char *mountinfo_path, const char *cgroup_path)
+{
+    struct walk walk = {.controller = "cpu", .visit = add_throttled, .value = UINT64_MAX};
+    return walk_levels(&walk, mountinfo_path, cgroup_path);
+}
+
+/* "200000 100000", or "max 100000", in version 2; in version 1 a file each, and -1 for none. */
+static void take_quota(struct walk *walk, const char *directory, const struct version *version)
+{
+    uint64_t quota_us = UINT64_MAX;
+    uint64_t period_us = 0;
+    if (version == &version_2) {
+        FILE *file = open_in(directory, "cpu.max");
+        if (file == NULL)
+            return;
+        if (fscanf(file, "%" SCNu64 " %" SCNu64, &quota_us, &period_us) != 2)
+            quota_us = UINT64_MAX;
+        (void)fclose(file); /* only read from: closing has nothing to report */
+    } else {
+        quota_us = read_number(directory, "cpu.cfs_quota_us", UINT64_MAX);
+        period_us = read_number(directory, "cpu.cfs_period_us", 0);
+    }
+    if (period_us == 0 || quota_us > UINT64_MAX / 2000) /* -1 is read as a very large number */
+        return;
+    uint64_t thousandths = quota_us * 1000 / period_us;
+    walk->value = thousandths < walk->value ? thousandths : walk->value;
+}
+
+double resource_cgroup_cpus(const char *mountinfo_path, const char *cgroup_path)
+{
+    struct walk walk = {.controller = "cpu", .visit = take_quota, .value = UINT64_MAX};
+    uint64_t thousandths = walk_levels(&walk, mountinfo_path, cgroup_path);
+    return thousandths == UINT64_MAX ? 0 : (double)thousandths / 1000;
 }

@@ -172,6 +172,10 @@ def postgres_is_reported_as_a_server():
         expect(store["io_is_servers"] is True, "io_is_servers")
         expect(store["records"] == store["records_acked"] == 3000, store["records"])
         expect(store["wal_bytes"] > store["logical_bytes"], store["wal_bytes"])
+        settings = store["settings"]
+        expect({"server_version", "libpq_version", "fsync", "full_page_writes",
+                "wal_compression"} <= set(settings), settings)
+        expect(settings["synchronous_commit"] == "off", settings)
         campaign = str(store["campaign"])
         done = bench("verify", "-journal", uri, "-campaign", campaign)
         expect(done.returncode == 0 and b" runs=500 ended=500 " in done.stdout, done.stdout)

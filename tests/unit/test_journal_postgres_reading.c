@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -321,6 +322,41 @@ static void a_lost_connection_is_made_again(void **state)
     pg_fixture_close(&fixture);
 }
 
+static const char *value_of(const struct journal_settings *settings, const char *key)
+{
+    for (unsigned i = 0; i < settings->count; i++)
+        if (strcmp(settings->all[i].key, key) == 0)
+            return settings->all[i].value;
+    return "(none)";
+}
+
+/* What stands for durability is told as it is in the sessions that append. */
+static void the_server_tells_its_settings(void **state)
+{
+    static const char *const keys[] = {"server_version", "fsync", "full_page_writes",
+                                       "wal_compression"};
+    (void)state;
+    struct pg_fixture fixture;
+    struct pg_journal opened;
+    struct journal_settings settings;
+    pg_fixture_open(&fixture);
+    struct journal_config config = pg_config(&fixture);
+    for (unsigned i = 0; i < 2; i++) {
+        config.durability = i == 0 ? DURABILITY_POWER : DURABILITY_PROCESS;
+        assert_int_equal(pg_journal_open(&opened, &config), 0);
+        assert_int_equal(pg_put(&opened, 1, 0, "x"), JOURNAL_ACKED);
+        journal_describe(opened.journal, &settings);
+        assert_string_equal(value_of(&settings, "synchronous_commit"), i == 0 ? "on" : "off");
+        for (size_t key = 0; key < sizeof(keys) / sizeof(keys[0]); key++)
+            assert_string_equal(value_of(&settings, keys[key]),
+                                pg_ask(fixture.admin, "SHOW %s", keys[key]));
+        assert_int_equal(PQlibVersion() / 10000, atoi(value_of(&settings, "libpq_version")));
+        assert_int_equal(pg_put(&opened, 1, 1, "goes on"), JOURNAL_ACKED);
+        pg_journal_close(&opened);
+    }
+    pg_fixture_close(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +366,7 @@ int main(void)
         cmocka_unit_test(people_see_any_payload),
         cmocka_unit_test(strange_rows_are_shown),
         cmocka_unit_test(a_lost_connection_is_made_again),
+        cmocka_unit_test(the_server_tells_its_settings),
     };
     if (!pg_fixture_is_possible())
         return PG_SKIPPED;

@@ -17,6 +17,7 @@
 
 #include "cmd/report.h"
 #include "engine/base/clock.h"
+#include "tests/lib/report_machine.h"
 
 enum { GOLDEN_BYTES_MAX = 1 << 20 };
 
@@ -70,6 +71,9 @@ static struct campaign_result new_good_result(void)
         .is_total_alloc_known = true,
         .peak_rss_bytes = 31000000,
         .cpu_ns = 20000 * UINT64_C(2100),
+        .started_unix_ns = UINT64_C(1767323045678901234),
+        .stolen = -1,
+        .throttled = 0.01,
         .threads = 2,
         .loop_name = "io_uring",
         .journal_name = "memory",
@@ -121,6 +125,7 @@ static struct campaign_result new_durable_result(void)
     result.elapsed_ns = 4 * NS_PER_S;
     result.journal_name = "sqlite";
     result.shards = 2;
+    result.settings = &machine_sqlite;
     result.durability = DURABILITY_POWER;
     result.batches = 1000;
     result.io = (struct journal_io){
@@ -144,6 +149,7 @@ static struct campaign_result new_resumed_result(void)
     struct campaign_result result = new_durable_result();
     result.journal_name = "postgres";
     result.shards = 0;
+    result.settings = &machine_postgres;
     result.connections = 4;
     result.durability = DURABILITY_PROCESS;
     result.elapsed_ns = 20 * NS_PER_MS;
@@ -189,15 +195,6 @@ static void free_result(struct campaign_result *result)
     free(result->retried);
     free(result->token_lag);
     free(result->overshoot);
-}
-
-static void fix_machine(struct report *report)
-{
-    report->version = (struct version){"1.2.3", "0123456789ab", "gcc 12.2.0", "none"};
-    (void)snprintf(report->host.cpu_model, HOST_TEXT_BYTES, "Example CPU @ 2.00GHz");
-    (void)snprintf(report->host.kernel, HOST_TEXT_BYTES, "Linux 6.1.0 x86_64");
-    report->host.cpus = 2;
-    report->host.memory_bytes = UINT64_C(8) << 30;
 }
 
 static void parse(struct options *options, int argc, char **argv)
@@ -250,7 +247,7 @@ static void test_good_report(void **state)
     parse(&options, sizeof(arguments) / sizeof(arguments[0]), arguments);
     struct campaign_result result = new_good_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 0);
     assert_report_golden(&report_text, &report, "tests/golden/report_good.txt");
     assert_report_golden(&report_json, &report, "tests/golden/report_good.json");
@@ -284,7 +281,7 @@ static void test_bad_report(void **state)
     parse(&options, sizeof(arguments) / sizeof(arguments[0]), arguments);
     struct campaign_result result = new_bad_result();
     report_init(&report, &options, &result, SIGINT, &journal_error);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 3);
     assert_report_golden(&report_text, &report, "tests/golden/report_bad.txt");
     assert_report_golden(&report_json, &report, "tests/golden/report_bad.json");
@@ -304,7 +301,7 @@ static void test_durable_report(void **state)
     options.campaign.run_key = RUN_KEY_UUIDV7;
     struct campaign_result result = new_durable_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 0);
     assert_int_equal(report.metrics[METRIC_LOGICAL_PER_RUN].whole, 1024);
     assert_int_equal(report.metrics[METRIC_WAL_PER_RUN].whole, 2048);
@@ -332,6 +329,8 @@ static void test_other_formats(void **state)
         {&report_gobench, "tests/golden/report.gobench.txt"},
         {&report_bmf, "tests/golden/report.bmf"},
         {&report_openmetrics, "tests/golden/report.openmetrics.txt"},
+        {&report_gha_smaller, "tests/golden/report.gha.smaller.json"},
+        {&report_gha_bigger, "tests/golden/report.gha.bigger.json"},
     };
     char *arguments[] = {
         "bench",    "-concurrency", "5000", "-latency", "lognormal:p50=50ms,p99=1s",
@@ -342,7 +341,7 @@ static void test_other_formats(void **state)
     parse(&options, sizeof(arguments) / sizeof(arguments[0]), arguments);
     struct campaign_result result = new_durable_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
         assert_report_golden(formats[i].format, &report, formats[i].path);
     free_result(&result);
@@ -380,7 +379,7 @@ static void test_resumed_report(void **state)
     options.campaign.tool_retry = AGENT_RETRY_UNKNOWN;
     struct campaign_result result = new_resumed_result();
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_int_equal(report.reason_count, 1);
     assert_int_equal(report.metrics[METRIC_ERRORS].whole, 4);
     assert_int_equal(report.metrics[METRIC_LOGICAL].whole, 30000); /* of what is new */
@@ -465,7 +464,7 @@ static void test_empty_report(void **state)
         .overshoot = new_hist(0, 0, 0),
     };
     report_init(&report, &options, &result, 0, NULL);
-    fix_machine(&report);
+    machine_fix(&report);
     assert_string_equal(report.reasons[0].text, "no run completed");
     assert_report_golden(&report_text, &report, "tests/golden/report_empty.txt");
     assert_report_golden(&report_json, &report, "tests/golden/report_empty.json");
@@ -551,7 +550,6 @@ static void assert_fits_a_screen(const char *text)
 
 static void test_help_and_version(void **state)
 {
-    static const struct version version = {"1.2.3", "0123456789ab", "gcc 12.2.0", "none"};
     static const char *const paths[] = {
         [OPTIONS_OF_RUN] = "tests/golden/help.txt",
         [OPTIONS_OF_RESUME] = "tests/golden/help_resume.txt",
@@ -573,7 +571,7 @@ static void test_help_and_version(void **state)
 
     FILE *memory = open_memstream(&text, &size);
     assert_non_null(memory);
-    version_write(memory, &version);
+    version_write(memory, &machine_version);
     assert_int_equal(fclose(memory), 0);
     assert_golden("tests/golden/version.txt", text, size);
     free(text);

@@ -169,8 +169,9 @@ static void put(const struct tree *t, const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* What is available when the mounts are as given; each @ of `mounts` stands for the tree's root. */
-static uint64_t available(const struct tree *t, const char *mounts, const char *cgroup)
+/* Lays out mounts as given, of which each @ stands for the tree's root, and the process's groups.
+ */
+static void lay_out(const struct tree *t, const char *mounts, const char *cgroup)
 {
     char text[1024] = "";
     size_t used = 0;
@@ -183,6 +184,11 @@ static uint64_t available(const struct tree *t, const char *mounts, const char *
     }
     put(t, "mountinfo", text);
     put(t, "cgroup", cgroup);
+}
+
+static uint64_t available(const struct tree *t, const char *mounts, const char *cgroup)
+{
+    lay_out(t, mounts, cgroup);
     return resource_cgroup_available_bytes(t->mountinfo, t->cgroup);
 }
 
@@ -252,6 +258,87 @@ static void without_cgroups_there_is_no_limit(void **state)
     assert_int_equal(resource_cgroup_available_bytes("/nonexistent", "/nonexistent"), UINT64_MAX);
 }
 
+static double quota(const struct tree *t)
+{
+    return resource_cgroup_cpus(t->mountinfo, t->cgroup);
+}
+
+static uint64_t throttled_ns(const struct tree *t)
+{
+    return resource_cgroup_throttled_ns(t->mountinfo, t->cgroup);
+}
+
+static void cpus_of_version_2(void **state)
+{
+    const struct tree *t = *state;
+    lay_out(t, v2_mount, "0::/a/b\n");
+    assert_true(quota(t) == 0);
+    assert_int_equal(throttled_ns(t), UINT64_MAX);
+    put(t, "v2/a/b/cpu.max", "max 100000\n");
+    put(t, "v2/a/b/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 0\n");
+    assert_true(quota(t) == 0);
+    assert_int_equal(throttled_ns(t), 0);
+    put(t, "v2/a/cpu.max", "150000 100000\n");
+    put(t, "v2/a/cpu.stat", "throttled_usec 7\n");
+    assert_true(quota(t) == 1.5);
+    assert_int_equal(throttled_ns(t), 7000);
+    put(t, "v2/a/b/cpu.max", "50000 100000\n");
+    put(t, "v2/a/b/cpu.stat", "throttled_usec 5\n");
+    assert_true(quota(t) == 0.5);
+    assert_int_equal(throttled_ns(t), 12000);
+}
+
+static void cpus_of_version_1(void **state)
+{
+    const struct tree *t = *state;
+    lay_out(t, "32 24 0:28 / @/v1 rw - cgroup cgroup rw,cpu,cpuacct\n", "5:cpu,cpuacct:/a\n0::/\n");
+    put(t, "v1/a/cpu.cfs_quota_us", "-1\n");
+    put(t, "v1/a/cpu.cfs_period_us", "100000\n");
+    assert_true(quota(t) == 0);
+    put(t, "v1/a/cpu.cfs_quota_us", "25000\n");
+    put(t, "v1/a/cpu.stat", "nr_periods 8\nnr_throttled 2\nthrottled_time 1234567\n");
+    assert_true(quota(t) == 0.25);
+    assert_int_equal(throttled_ns(t), 1234567);
+}
+
+static void cpu_files_that_make_no_sense(void **state)
+{
+    const struct tree *t = *state;
+    static const char *const garbage[] = {"", "x", "1", "5 0", "-3 -4", "99999999999999999999 1"};
+    lay_out(t, v2_mount, "0::/\n");
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        put(t, "v2/cpu.max", garbage[i]);
+        put(t, "v2/cpu.stat", garbage[i]);
+        assert_true(quota(t) == 0);
+        assert_int_equal(throttled_ns(t), UINT64_MAX);
+    }
+    put(t, "v2/cpu.stat", "throttled_usec 18446744073709551615\nthrottled_usec -1\n");
+    assert_int_equal(throttled_ns(t), UINT64_MAX);
+}
+
+static struct resource_ticks ticks_of(const struct tree *t, const char *text)
+{
+    char path[128];
+    (void)snprintf(path, sizeof(path), "%s/stat", t->scratch.path);
+    put(t, "stat", text);
+    return resource_ticks(path);
+}
+
+static void ticks_are_those_of_all_cpus(void **state)
+{
+    const struct tree *t = *state;
+    struct resource_ticks ticks =
+        ticks_of(t, "cpu  10 1 20 300 5 2 3 59 8 1\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 7\n");
+    assert_int_equal(ticks.all, 400); /* guests are counted already */
+    assert_int_equal(ticks.stolen, 59);
+    assert_int_equal(ticks_of(t, "cpu 1 2 3 4 5 6 7\n").all, 0); /* older than stealing */
+    assert_int_equal(ticks_of(t, "").all, 0);
+    assert_int_equal(ticks_of(t, "processor 1\n").all, 0);
+    assert_int_equal(resource_ticks("/nonexistent").all, 0);
+    ticks = resource_ticks("/proc/stat");
+    assert_true(ticks.all > 0 && ticks.stolen <= ticks.all);
+}
+
 #define WITH_TREE(test) cmocka_unit_test_setup_teardown(test, make_tree, remove_tree)
 
 int main(void)
@@ -266,6 +353,10 @@ int main(void)
         WITH_TREE(version_2_in_a_namespace),
         WITH_TREE(version_1_and_hybrid),
         WITH_TREE(without_cgroups_there_is_no_limit),
+        WITH_TREE(cpus_of_version_2),
+        WITH_TREE(cpus_of_version_1),
+        WITH_TREE(cpu_files_that_make_no_sense),
+        WITH_TREE(ticks_are_those_of_all_cpus),
     };
     return cmocka_run_group_tests_name("resource", tests, NULL, NULL);
 }
