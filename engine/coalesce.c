@@ -168,6 +168,7 @@ static int append(struct coalesce *c, const char *bytes, size_t size)
     } else {
         cut(c, excess);
     }
+    assert(c->bytes != NULL); /* there is something to add, so there is a block */
     memcpy(c->bytes + c->end, bytes + (size - added), added);
     c->end += added;
     add_dropped(c, size - added);
