@@ -63,7 +63,7 @@ def help_fits_a_screen():
                 connections retry-for json progress quiet version help"""
     flags = {
         "run": shared + """ runs duration rate arrival stages slo csv markdown
-                            hgrm gobench bmf openmetrics seed turns tools tool-effect
+                            hgrm gobench bmf openmetrics gha seed turns tools tool-effect
                             prompt-bytes reply-bytes history run-id shards""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",
