@@ -10,6 +10,7 @@ SUMMARY = (
     r"run time: model=\S+ journal=\S+ queue=\S+ tool=\S+ \(mean\)\n"
     r"peak tasks=(\d|1\d|20)  heap alloc delta=-?\d+\.\d MB  total alloc=(-|\d+\.\d MB)"
     r"  peak rss=\d+\.\d MB  cpu=\S+/run\n"
+    r"(?:warning: [^\n]+\n)+"  # of twenty runs no p99 is known
     r"closed loop: [^\n]+\n"
     r"errors=0\n"
 )

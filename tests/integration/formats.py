@@ -83,7 +83,8 @@ def check_gha(smaller, bigger, measures):
             expect(set(entry) == {"name", "unit", "value", "extra"}, entry)
             expect(entry["name"] and entry["unit"] and isinstance(entry["value"], (int, float)),
                    entry)
-            expect("\nbench_revision: " in entry["extra"] and "\nseed: 1\n" in entry["extra"], entry)
+            for line in ("\nbench_revision: ", "\nseed: 1\n"):
+                expect(line in entry["extra"], entry)
     values = {direction: {entry["name"].rpartition("/")[2]: entry["value"] for entry in entries}
               for direction, entries in lists.items()}
     expect(set(values["bigger"]) == {"throughput_runs", "throughput_records"}, values)

@@ -65,7 +65,7 @@ def help_fits_a_screen():
                 stream-journal model-error-rate model-timeout model-retries hedge"""
     flags = {
         "run": shared + """ runs duration rate arrival stages slo csv markdown
-                            hgrm gobench bmf openmetrics slo-abort slo-delay seed turns
+                            hgrm gobench bmf openmetrics gha slo-abort slo-delay seed turns
                             tools tool-effect
                             prompt-bytes reply-bytes history run-id shards tokens""",
         "resume": shared + " campaign tool-retry",

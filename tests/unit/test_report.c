@@ -329,8 +329,8 @@ static void test_other_formats(void **state)
         {&report_gobench, "tests/golden/report.gobench.txt"},
         {&report_bmf, "tests/golden/report.bmf"},
         {&report_openmetrics, "tests/golden/report.openmetrics.txt"},
-        {&report_gha_smaller, "tests/golden/report.gha.smaller.json"},
-        {&report_gha_bigger, "tests/golden/report.gha.bigger.json"},
+        {&report_gha_smaller, "tests/golden/report.smaller.gha"},
+        {&report_gha_bigger, "tests/golden/report.bigger.gha"},
     };
     char *arguments[] = {
         "bench",    "-concurrency", "5000", "-latency", "lognormal:p50=50ms,p99=1s",
