@@ -43,7 +43,7 @@ def expect(condition, text):
 
 def help_of(arguments):
     """The way to help that a usage error ends in."""
-    command = f"{arguments[0]} " if arguments and arguments[0] in ("resume", "verify") else ""
+    command = f"{arguments[0]} " if arguments and arguments[0] in ("resume", "verify", "merge") else ""
     return f" (see 'bench {command}-help')"
 
 
