@@ -201,8 +201,8 @@ static const struct command_row {
     enum journal_mode mode;
 } command_rows[] = {
     [OPTIONS_OF_RUN] = {"run", "bench -help",
-                        "usage: bench [run] [flags]  (others: bench resume -help,"
-                        " bench verify -help)\n"
+                        "usage: bench [run] [flags]  (others: bench resume, verify or merge"
+                        " -help)\n"
                         "Drives durable agent runs against a stub model and a journal, and"
                         " reports.\n",
                         JOURNAL_NEW},

@@ -28,6 +28,17 @@ static void check_run(const struct options *options)
     assert((campaign->ledger_path != NULL) == (campaign->tool_effect == TOOL_EFFECT_LEDGER));
 }
 
+/* The operands, and all of them, each of the arguments. */
+static void check_merge(const struct options *options)
+{
+    assert(strcmp(options->campaign.journal_uri, "memory") == 0);
+    if (options->action != OPTIONS_GO)
+        return;
+    assert(options->operand_count >= 2 && options->operand_count <= ARGUMENTS_MAX);
+    for (int i = 0; i < options->operand_count; i++)
+        assert(options->operands[i] != NULL);
+}
+
 static void check_accepted(const struct options *options)
 {
     const struct campaign_config *campaign = &options->campaign;
@@ -47,6 +58,8 @@ static void check_accepted(const struct options *options)
     assert(campaign->memory_bytes_max == 0);
     if (options->command == OPTIONS_OF_RUN)
         check_run(options);
+    else if (options->command == OPTIONS_OF_MERGE)
+        check_merge(options);
     else
         assert(campaign->mode != JOURNAL_NEW && campaign->runs == 0 && campaign->turns == 0);
 }
@@ -55,7 +68,9 @@ static void try(enum options_command command, int argc, char **argv)
 {
     struct options options;
     struct errmsg why = {.text = ""};
-    int error = options_parse(&options, command, argc, argv, &why);
+    char *copy[ARGUMENTS_MAX + 2]; /* operands move */
+    memcpy(copy, argv, sizeof(copy));
+    int error = options_parse(&options, command, argc, copy, &why);
     if (error != 0) {
         assert(error < 0 && why.text[0] != '\0' && strchr(why.text, '\n') == NULL);
         return;
@@ -77,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 0; at < size && argc <= ARGUMENTS_MAX; at += strlen(texts + at) + 1)
         argv[argc++] = texts + at;
 
-    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_VERIFY; command++)
+    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_MERGE; command++)
         try(command, argc, argv);
     free(texts);
     return 0;

@@ -44,7 +44,7 @@ def expect(condition, text):
 
 def help_of(arguments):
     """The way to help that a usage error ends in."""
-    command = f"{arguments[0]} " if arguments and arguments[0] in ("resume", "verify") else ""
+    command = f"{arguments[0]} " if arguments and arguments[0] in ("resume", "verify", "merge") else ""
     return f" (see 'bench {command}-help')"
 
 
@@ -62,7 +62,7 @@ def default_signals():
 
 # What a machine that others use as well makes of any measurement. Tests are of what bench does.
 OTHERS_DOING = re.compile(
-    rb"(bench: the measurement is not valid: |not valid: )(the machine's host kept|"
+    rb"(bench: the measurement is not valid: |not valid: )(?:\S+: )?(the machine's host kept|"
     rb"the CPU quota of|the stub model's replies came late|runs were started late|"
     rb"a scheduler thread was busy)[^\n]*\n")
 

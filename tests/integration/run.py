@@ -21,6 +21,7 @@ from cases import GOOD, USAGE_ERRORS  # noqa: E402
 from harness import (ROOT, SCHEMA, NotApplicable, bench, check, expect, help_of,  # noqa: E402
                      run_case, validate, without_warnings)
 import formats  # noqa: E402, F401: its checks are in CHECKS
+import merging  # noqa: E402, F401
 import model_calls  # noqa: E402, F401
 import objectives  # noqa: E402, F401
 import outputs  # noqa: E402, F401
@@ -70,6 +71,7 @@ def help_fits_a_screen():
                             prompt-bytes reply-bytes history run-id shards tokens""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",
+        "merge": "json csv markdown hgrm gobench bmf openmetrics slo version help",
     }
     for command, names in flags.items():
         lines = bench(command, "-help").stdout.decode().splitlines()

@@ -20,15 +20,18 @@ enum { ARGUMENTS_MAX = 24 };
 static int parse(struct options *options, enum options_command command, const char *line,
                  char *copy, size_t copy_bytes, struct errmsg *why)
 {
-    char *argv[ARGUMENTS_MAX + 1] = {(char[]){"bench"}};
+    static char name[] = "bench";
+    static char *argv[ARGUMENTS_MAX + 1]; /* what operands point into */
     int argc = 1;
     char *rest = NULL;
+    argv[0] = name;
     assert_true(strlen(line) < copy_bytes);
     memcpy(copy, line, strlen(line) + 1);
     for (char *word = strtok_r(copy, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         assert_true(argc < ARGUMENTS_MAX);
         argv[argc++] = word;
     }
+    argv[argc] = NULL;
     why->text[0] = '\0';
     return options_parse(options, command, argc, argv, why);
 }
@@ -269,6 +272,41 @@ static void test_what_a_journal_does_not_have(void **state)
     assert_refused("-journal memory:x", "journal memory must be given as memory");
 }
 
+/* Operands may stand between flags, and anything behind a "--" is one. */
+static void test_operands_of_a_merge(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *operands; /* with a space behind each */
+    } cases[] = {
+        {"a b", "a b "},
+        {"-json f a -slo p(99)<1s b c", "a b c "},
+        {"a -json=f b -", "a b - "},
+        {"-json f a -- b -json", "a b -json "},
+        {"-- a b", "a b "},
+        {"a b --", "a b "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct options options = parse_good_of(OPTIONS_OF_MERGE, cases[i].line);
+        char found[64] = "";
+        for (int j = 0; j < options.operand_count; j++) {
+            size_t used = strlen(found);
+            (void)snprintf(found + used, sizeof(found) - used, "%s ", options.operands[j]);
+        }
+        assert_string_equal(found, cases[i].operands);
+        bool has_json = strstr(cases[i].line, "json f") || strstr(cases[i].line, "json=f");
+        assert_true(has_json == (options.json_path != NULL));
+        options_free(&options);
+    }
+    assert_refused_by(OPTIONS_OF_MERGE, "", "bench merge needs two results or more, got 0");
+    assert_refused_by(OPTIONS_OF_MERGE, "a -json f",
+                      "bench merge needs two results or more, got 1");
+    assert_refused_by(OPTIONS_OF_MERGE, "a b -runs 5", "bench merge has no flag -runs");
+    assert_refused_by(OPTIONS_OF_MERGE, "a b -json", "-json needs a value (FILE)");
+    assert_refused_by(OPTIONS_OF_MERGE, "a b -jsn f", "unknown flag -jsn; did you mean -json?");
+}
+
 static void test_help_and_version_end_the_parsing(void **state)
 {
     struct options options = parse_good("-runs 5 -help -bogus");
@@ -279,7 +317,7 @@ static void test_help_and_version_end_the_parsing(void **state)
     assert_int_equal(options.action, OPTIONS_VERSION);
     options_free(&options);
     assert_refused("-bogus -help", "unknown flag -bogus");
-    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_VERIFY; command++) {
+    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_MERGE; command++) {
         options = parse_good_of(command, "-h -bogus"); /* also without the journal it needs */
         assert_int_equal(options.action, OPTIONS_HELP);
         options_free(&options);
@@ -404,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_flags_of_another_command),
         cmocka_unit_test(test_journal_is_needed),
         cmocka_unit_test(test_what_a_journal_does_not_have),
+        cmocka_unit_test(test_operands_of_a_merge),
         cmocka_unit_test(test_help_and_version_end_the_parsing),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_names),

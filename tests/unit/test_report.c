@@ -554,12 +554,13 @@ static void test_help_and_version(void **state)
         [OPTIONS_OF_RUN] = "tests/golden/help.txt",
         [OPTIONS_OF_RESUME] = "tests/golden/help_resume.txt",
         [OPTIONS_OF_VERIFY] = "tests/golden/help_verify.txt",
+        [OPTIONS_OF_MERGE] = "tests/golden/help_merge.txt",
     };
     char *text = NULL;
     size_t size = 0;
     (void)state;
 
-    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_VERIFY; command++) {
+    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_MERGE; command++) {
         FILE *memory = open_memstream(&text, &size);
         assert_non_null(memory);
         options_write_help(command, memory);

@@ -1,0 +1,286 @@
+"""bench merge: several generators at the same time, as one result; what does not fit is refused."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+from harness import bench, check, expect, start, validate, without_others_doing
+
+QUANTILES = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
+
+
+def generate(directory, *flags):
+    """The results of generators with these flags each, which run at the same time."""
+    processes = []
+    for seed, own in enumerate(flags, 1):
+        path = pathlib.Path(directory, f"{seed}.json")
+        processes.append((path, start("-seed", str(seed), "-json", str(path), *own)))
+    for path, process in processes:
+        stdout, stderr = process.communicate(timeout=60)
+        done = without_others_doing(subprocess.CompletedProcess(process.args, process.returncode,
+                                                                stdout, stderr))
+        expect(done.returncode == 0, f"{path.name}: {stdout} {stderr}")
+    return [path for path, _ in processes]
+
+
+def merge(*arguments, code=0):
+    done = bench("merge", *map(str, arguments))
+    expect(done.returncode == code, f"exit code {done.returncode}: {done.stderr!r}")
+    return done
+
+
+def load(path):
+    return json.loads(pathlib.Path(path).read_text())
+
+
+def write(path, result):
+    path.write_text(json.dumps(result))
+    return path
+
+
+def add_buckets(results, name):
+    """What the histograms of all are together, from their buckets alone."""
+    buckets = {}
+    for result in results:
+        for upper, count in result["latency"][name]["buckets"]:
+            buckets[upper] = buckets.get(upper, 0) + count
+    return sorted(buckets.items())
+
+
+def quantile(buckets, share, max_ns):
+    total = sum(count for _, count in buckets)
+    rank = max(1, math.ceil(share * total - 1e-9))
+    if total - rank < 10:
+        return None
+    seen = 0
+    for upper, count in buckets:
+        seen += count
+        if seen >= rank:
+            return min(upper, max_ns)
+    return max_ns
+
+
+def check_hist(merged, results, name):
+    hist = merged["latency"][name]
+    parts = [result["latency"][name] for result in results if result["latency"][name]["count"]]
+    buckets = add_buckets(results, name)
+    expect([list(pair) for pair in buckets] == hist["buckets"], f"{name}: buckets")
+    expect(hist["count"] == sum(part["count"] for part in parts), f"{name}: count")
+    if not parts:
+        return
+    expect(hist["min_ns"] == min(part["min_ns"] for part in parts), f"{name}: minimum")
+    expect(hist["max_ns"] == max(part["max_ns"] for part in parts), f"{name}: maximum")
+    expect(hist["sum_ns"] == sum(part["sum_ns"] for part in parts), f"{name}: sum")
+    expect(hist["mean_ns"] == hist["sum_ns"] // hist["count"], f"{name}: mean")
+    for key, share in QUANTILES.items():
+        expected = quantile(buckets, share, hist["max_ns"])
+        expect(hist[key] == expected, f"{name}: {key} {hist[key]}, not {expected}")
+
+
+def check_sums(merged, results):
+    for section, key in (("result", "runs_started"), ("result", "runs_completed"),
+                         ("result", "errors"), ("result", "model_calls"),
+                         ("result", "tool_calls"), ("result", "peak_tasks"),
+                         ("result", "heap_delta_bytes"), ("result", "peak_rss_bytes"),
+                         ("result", "cpu_ns"), ("result", "threads"), ("store", "records"),
+                         ("store", "records_acked"), ("store", "records_bytes"),
+                         ("store", "batches"), ("store", "commits"), ("store", "logical_bytes"),
+                         ("config", "concurrency"), ("config", "threads")):
+        expected = sum(result[section][key] for result in results)
+        expect(merged[section][key] == expected,
+               f"{section}.{key}: {merged[section][key]}, not {expected}")
+    begins = [result["result"]["started_unix_ns"] for result in results]
+    ends = [result["result"]["started_unix_ns"] + result["result"]["elapsed_ns"]
+            for result in results]
+    whole = merged["result"]
+    expect(whole["started_unix_ns"] == min(begins), "the start is not the first")
+    expect(whole["elapsed_ns"] == max(ends) - min(begins), "it does not end with the last")
+    rate = whole["runs_completed"] / whole["elapsed_ns"] * 1e9
+    expect(abs(whole["throughput_runs_per_s"] - rate) < 0.01, whole["throughput_runs_per_s"])
+
+
+@check
+def generators_are_merged_exactly():
+    with tempfile.TemporaryDirectory() as directory:
+        before = time.time_ns()
+        # An output each, at another place: what is written where is no part of what was measured.
+        paths = generate(directory, *[
+            ("-rate", rate, "-duration", "2s", "-latency", "exp:10ms", "-concurrency", "100",
+             "-progress", "500ms", "-csv", f"{directory}/{rate}.csv",
+             "-hgrm", f"{directory}/{rate}.hgrm", "-markdown", f"{directory}/{rate}.md",
+             "-gobench", f"{directory}/{rate}.txt", "-bmf", f"{directory}/{rate}.bmf",
+             "-openmetrics", f"{directory}/{rate}.om") for rate in ("400", "700", "1000")])
+        results = [load(path) for path in paths]
+        for result in results:
+            begun = result["result"]["started_unix_ns"]
+            expect(before <= begun <= time.time_ns(), f"it started at {begun}")
+        out = pathlib.Path(directory, "all.json")
+        done = merge(*paths, "-json", out, "-csv", f"{directory}/all.csv",
+                     "-slo", "p(99)<10s", "-slo", "rate>=1")
+        merged = load(out)
+        validate(merged)
+        check_sums(merged, results)
+        for name in merged["latency"]:
+            check_hist(merged, results, name)
+        expect(merged["config"]["rate_runs_per_s"] == 2100, merged["config"])
+        expect(merged["config"]["latency"] == "exp:10ms", merged["config"])
+        expect([(s["file"], s["seed"], s["host"]) for s in merged["merged"]] ==
+               [(str(path), seed, results[0]["host"]) for seed, path in enumerate(paths, 1)],
+               merged["merged"])
+        expect(all(slo["is_met"] for slo in merged["slo"]) and len(merged["slo"]) == 2, "slo")
+        text = done.stdout.decode()
+        expect(text.splitlines()[0].endswith(" rate=2100/s merged=3"), text)
+        expect("\nopen loop: constant arrivals, offered=" in text, text)
+        expect(text.endswith("\nslo met: rate>=1: "
+                             f"{merged['result']['throughput_runs_per_s']:.6g}/s\nerrors=0\n"), text)
+        check_intervals(merged, results)
+        # A merged result is one like any other.
+        late = pathlib.Path(directory, "late.json")
+        merge(paths[2], "-json", late, write(pathlib.Path(directory, "two.json"), load_two(paths)))
+        expect(load(late)["latency"] == merged["latency"], "merged in two steps it is another")
+        expect(len(load(late)["merged"]) == 3, load(late)["merged"])
+
+
+def load_two(paths):
+    return json.loads(merge(paths[0], paths[1], "-json", "-").stdout)
+
+
+def check_intervals(merged, results):
+    rows = merged["intervals"]
+    expect(len(rows) >= 4, rows)
+    ends = [row["end_ns"] for row in rows]
+    expect(ends == sorted(set(ends)) and ends[0] == 500000000, ends)
+    for key in ("runs_started", "runs_ended", "errors", "records"):
+        expected = sum(row[key] for result in results for row in result["intervals"])
+        expect(sum(row[key] for row in rows) == expected, f"{key}: {rows}")
+    expect(merged["config"]["progress_ns"] == 500000000, merged["config"])
+
+
+@check
+def stores_are_merged():
+    with tempfile.TemporaryDirectory() as directory:
+        paths = generate(directory, *[
+            ("-duration", "1s", "-latency", "20ms", "-journal", f"sqlite:{directory}/{i}.db")
+            for i in range(2)])
+        results = [load(path) for path in paths]
+        out = pathlib.Path(directory, "all.json")
+        text = merge(*paths, "-json", out).stdout.decode()
+        merged = load(out)
+        validate(merged)
+        check_sums(merged, results)
+        for key in ("syncs", "wal_bytes", "db_bytes", "store_bytes", "shards"):
+            expected = sum(result["store"][key] for result in results)
+            expect(merged["store"][key] == expected, f"{key}: {merged['store'][key]}")
+        expect(merged["store"]["campaign"] == 0, merged["store"]["campaign"])
+        expect("\nstore: append p50=" in text and "journal=sqlite durability=power" in text, text)
+
+
+def small(directory):
+    """Two small results that fit, and their paths."""
+    paths = generate(directory, *[("-duration", "1s", "-latency", "1ms")] * 2)
+    return paths, [load(path) for path in paths]
+
+
+@check
+def what_does_not_fit_is_named():
+    with tempfile.TemporaryDirectory() as directory:
+        (a, b), (first, second) = small(directory)
+        other = pathlib.Path(directory, "other.json")
+
+        def refused(reason, change):
+            result = json.loads(json.dumps(second))
+            change(result)
+            before = set(os.listdir(directory)) | {"other.json"}
+            done = merge(a, write(other, result), "-json", f"{directory}/no.json", code=2)
+            expect(done.stdout == b"", done.stdout)
+            expect(done.stderr.decode() == f"bench: {reason}\n", done.stderr)
+            expect(set(os.listdir(directory)) == before, "something was written")
+
+        def setting(section, key, value):
+            ours = json.dumps(first[section][key], separators=(",", ":"))
+            refused(f"{a} and {other} differ: {section}.{key} is {ours} and {json.dumps(value)}",
+                    lambda result: result[section].update({key: value}))
+
+        for key, value in (("turns", 3), ("tools", 2), ("latency", "2ms"), ("tool_latency", "1ms"),
+                           ("tool_effect", "none"), ("prompt_bytes", "1KB"), ("history", "snapshot"),
+                           ("arrival", "poisson"), ("timeout_ns", 5), ("loop", "epoll")):
+            setting("config", key, value)
+        setting("build", "revision", "0")
+        setting("build", "compiler", "tcc 1")
+        setting("store", "journal", "sqlite")
+        setting("store", "durability", "power")
+        refused(f'{other}: schema must be "bench.run/1", got "bench.run/2"',
+                lambda result: result.update(schema="bench.run/2"))
+        refused(f"{other}: latency.response: count is not the sum of the buckets",
+                lambda result: result["latency"]["response"]["buckets"].pop())
+        refused(f"{other}: result.cpu_ns must be a whole number of at least 0, got -1",
+                lambda result: result["result"].update(cpu_ns=-1))
+
+        done = merge(a, a, code=2)
+        expect(f"{a} and {a} are the same result".encode() in done.stderr, done.stderr)
+        second["result"]["started_unix_ns"] += 3600 * 10**9
+        done = merge(write(other, second), a, code=2)
+        expect(f"bench: {a} and {other} did not run at the same time: the first from 2".encode()
+               in done.stderr and done.stderr.count(b"Z") == 3, done.stderr)
+
+
+@check
+def what_cannot_be_read_or_written_is_named():
+    with tempfile.TemporaryDirectory() as directory:
+        (a, b), _ = small(directory)
+        done = merge(a, f"{directory}/none", code=2)
+        expect(done.stderr.decode() ==
+               f"bench: {directory}/none: cannot be read: No such file or directory\n", done.stderr)
+        done = merge(a, directory, code=2)
+        expect(b": cannot be read: Is a directory\n" in done.stderr, done.stderr)
+        done = merge(a, b, "-json", a, code=2)
+        expect(f"-json must not name a result that is merged: {a}".encode() in done.stderr,
+               done.stderr)
+        text = a.read_bytes()
+        for size in (0, 1, len(text) // 2, len(text) - 2):
+            pathlib.Path(directory, "cut").write_bytes(text[:size])
+            done = merge(b, f"{directory}/cut", code=2)
+            expect(done.stderr.startswith(f"bench: {directory}/cut: byte {size}: ".encode()),
+                   done.stderr)
+
+
+@check
+def verdict_of_each_counts():
+    with tempfile.TemporaryDirectory() as directory:
+        (a, b), (first, second) = small(directory)
+        first["validity"] = {"verdict": "valid", "reasons": [], "warnings": []}
+        second["validity"] = first["validity"]
+        a, b = write(a, first), write(b, second)
+        done = merge(a, b, "-slo", "p(99)<1us", "-slo", "errors<=0%", code=99)
+        expect(done.stderr == b"bench: 1 of 2 objectives missed\n", done.stderr)
+        reasons = ["interrupted by SIGINT", "no run completed"]
+        second["validity"] = {"verdict": "invalid", "reasons": reasons, "warnings": []}
+        out = pathlib.Path(directory, "all.json")
+        done = merge(a, write(b, second), "-json", out, "-slo", "p(99)<1us", code=4)
+        expect(load(out)["validity"] == {
+            "verdict": "invalid", "reasons": [f"{b}: {reason}" for reason in reasons],
+            "warnings": []}, "validity")
+        validate(load(out))
+        expect(f"\nnot valid: {b}: interrupted by SIGINT\n".encode() in done.stdout, done.stdout)
+
+
+@check
+def a_hundred_results_are_merged():
+    with tempfile.TemporaryDirectory() as directory:
+        (a, _), (first, _) = small(directory)
+        paths = []
+        for seed in range(100):
+            first["config"]["seed"] = seed
+            paths.append(write(pathlib.Path(directory, f"many{seed}"), first))
+        out = pathlib.Path(directory, "all.json")
+        merge(*paths, "-json", out)
+        merged = load(out)
+        validate(merged)
+        check_sums(merged, [first] * 100)
+        expect(len(merged["merged"]) == 100, "sources are missing")
+        for name in merged["latency"]:
+            check_hist(merged, [first] * 100, name)
