@@ -230,6 +230,24 @@ int flags_parse_name(const struct flag *flag, const char *text, struct options *
 
 /* --- flags without a value --- */
 
+/* "5%" or "0.05" */
+int flags_parse_share(const struct flag *flag, const char *text, struct options *options,
+                      struct errmsg *why)
+{
+    char number[64];
+    double *share = target(flag, options);
+    size_t size = strlen(text);
+    bool is_percent = size > 0 && text[size - 1] == '%';
+    struct errmsg reason = {.text = ""};
+    (void)snprintf(number, sizeof(number), "%.*s", (int)(size - is_percent), text);
+    int error = size < sizeof(number) ? units_parse_decimal(number, share, &reason) : -EINVAL;
+    *share /= is_percent ? 100 : 1;
+    if (error == 0 && *share > 0 && *share <= 1)
+        return 0;
+    return errmsg_set(why, -EINVAL, "must be a share such as 5%%, up to 100%%, got \"%.80s\"",
+                      text);
+}
+
 int flags_parse_switch(const struct flag *flag, const char *text, struct options *options,
                        struct errmsg *why)
 {

@@ -68,6 +68,7 @@ int flags_parse_text(const struct flag *, const char *text, struct options *, st
 int flags_parse_slo(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_loop(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_name(const struct flag *, const char *text, struct options *, struct errmsg *);
+int flags_parse_share(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_switch(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_help(const struct flag *, const char *text, struct options *, struct errmsg *);
 int flags_parse_version(const struct flag *, const char *text, struct options *, struct errmsg *);

@@ -20,6 +20,7 @@
 #include "cmd/output_file.h"
 #include "cmd/slo_watch.h"
 #include "cmd/version.h"
+#include "cmd/warmup.h"
 #include "engine/base/units.h"
 #include "engine/campaign.h"
 
@@ -121,7 +122,8 @@ struct report {
     size_t reason_count;
     struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
     size_t slos_missed;
-    struct slo_abort slo_abort; /* set before it is written */
+    const struct warmup *warmup; /* likewise; NULL: not known */
+    struct slo_abort slo_abort;  /* set before it is written */
 };
 
 struct report_format {
@@ -181,6 +183,9 @@ void report_format_slo(const struct slo *slo, double value, char text[UNITS_TEXT
 
 /* A count a second; 0 when there was no time. */
 struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns);
+
+/* Runs of the warm-up that ended and did not complete. */
+uint64_t report_warmup_errors(const struct campaign_result *result);
 
 /* Records that this process has added, by reading back. */
 uint64_t report_records_new(const struct campaign_result *result);

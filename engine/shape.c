@@ -36,6 +36,10 @@ void shape_write(const struct campaign_config *config, char text[SHAPE_BYTES_MAX
     write_number(&w, "turns", config->turns);
     json_write_literal(&w, ",");
     write_number(&w, "tools", config->tools);
+    if (config->warmup_ns > 0) {
+        json_write_literal(&w, ",");
+        write_number(&w, "warmup_ns", config->warmup_ns);
+    }
     write_text(&w, "effect", tool_effect_name(config->tool_effect));
     write_text(&w, "history", history_mode_name(config->history));
     write_text(&w, "latency", config->latency.spec);
@@ -78,8 +82,10 @@ static const struct field fields[] = {
     FIELD("tool_latency", tool_latency, FIELD_DURATION, 0, 0),
     FIELD("prompt_bytes", prompt_bytes, FIELD_BYTES, 0, 0),
     FIELD("reply_bytes", reply_bytes, FIELD_BYTES, 0, 0),
+    FIELD("warmup_ns", warmup_ns, FIELD_U64, 0, NS_MAX_DURATION),
 };
 
+/* The last may be missing: it was not always known. */
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 static int cannot_be_read(const struct field *field, struct errmsg *why)
@@ -216,7 +222,7 @@ int shape_read(struct campaign_config *config, const char *text, struct errmsg *
     }
     if (!json_read_end(&r))
         return errmsg_set(why, -EINVAL, "its description is no JSON: %s", r.error);
-    if (!has_version || seen != (1u << FIELDS) - 1)
+    if (!has_version || (seen | 1u << (FIELDS - 1)) != (1u << FIELDS) - 1)
         return errmsg_set(why, -EINVAL, "its description is not complete");
     if (config->runs == 0 && config->duration_ns == 0)
         return errmsg_set(why, -EINVAL, "it has neither runs nor a duration");

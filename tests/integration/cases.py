@@ -127,7 +127,10 @@ USAGE_ERRORS = [
     (["-run", "5"], "unknown flag -run; did you mean -runs?"),
     (["-xyzzy"], "unknown flag -xyzzy"),
     (["-c\x1b[31m\n"], "unknown flag -c?[31m?"),
-    (["-warmup", "1s"], "-warmup is not built yet"),
+    (["-steady", "0%"], '-steady must be a share such as 5%, up to 100%, got "0%"'),
+    (["-steady", "5%", "-warmup", "0"], "-steady needs a -warmup longer than 0"),
+    (["-steady", "5%", "-stages", "1s:5/s"], "-steady and -stages exclude each other"),
+    (["-warmup", "1s", "-stages", "1s:5/s"], "-warmup must be shorter than the -stages together"),
     (["-rate", "5/h"], "-rate must be a rate such as 500/s or 90/m, got \"5/h\": only k or"
      " m, and then /s or /m, may follow the number"),
     (["-arrival", "poisson"], "-arrival needs -rate or -stages"),

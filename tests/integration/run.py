@@ -30,6 +30,7 @@ import signals  # noqa: E402, F401
 import stores  # noqa: E402, F401
 import terminal  # noqa: E402, F401
 import verifying  # noqa: E402, F401
+import warming  # noqa: E402, F401
 
 def check_usage_error(arguments, message):
     with tempfile.TemporaryDirectory() as directory:
@@ -62,7 +63,7 @@ def help_fits_a_screen():
                 connections retry-for json progress quiet version help"""
     flags = {
         "run": shared + """ runs duration rate arrival stages slo csv markdown
-                            hgrm gobench bmf openmetrics slo-abort slo-delay seed turns tools tool-effect
+                            hgrm gobench bmf openmetrics slo-abort slo-delay warmup steady seed turns tools tool-effect
                             prompt-bytes reply-bytes history run-id shards""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",

@@ -80,6 +80,7 @@ static struct campaign_result new_good_result(void)
         .append = new_hist(1000, 300, 7),
         .lag = new_hist(100, 1000, 10),
         .dispatch = new_hist(0, 0, 0),
+        .warmup.response = new_hist(0, 0, 0),
         .overshoot = new_hist(1000, 5, 30),
     };
 }
@@ -185,6 +186,7 @@ static void free_result(struct campaign_result *result)
     free(result->lag);
     free(result->dispatch);
     free(result->overshoot);
+    free(result->warmup.response);
 }
 
 static void fix_machine(struct report *report)
@@ -456,6 +458,7 @@ static void test_empty_report(void **state)
         .append = new_hist(0, 0, 0),
         .lag = new_hist(0, 0, 0),
         .dispatch = new_hist(0, 0, 0),
+        .warmup.response = new_hist(0, 0, 0),
         .overshoot = new_hist(0, 0, 0),
     };
     report_init(&report, &options, &result, 0, NULL);
