@@ -426,13 +426,15 @@ bool campaign_seen(const struct campaign *c, struct campaign_view *view)
     return true;
 }
 
-/* From the next nanosecond on: what is due until now has been counted to the warm-up. */
 void campaign_measure(struct campaign *c)
 {
-    uint64_t from_ns = clock_monotonic_ns() + 1;
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t from_ns = now_ns + CAMPAIGN_LEAD_NS;
     if (!c->load.has_warmup || atomic_load(&c->load.measured_from_ns) != UINT64_MAX)
         return;
-    uint64_t due = campaign_count_due(c, from_ns - 1);
+    uint64_t due = campaign_count_due(c, now_ns);
+    for (struct load_share ahead = c->due; c->load.plan != NULL && ahead.due_ns < from_ns; due++)
+        load_share_pass(&ahead);
     if (c->load.plan != NULL && c->config->runs > 0)
         atomic_store(&c->load.runs, due + c->config->runs);
     if (c->config->duration_ns > 0)

@@ -16,6 +16,7 @@
 
 #include "engine/agent.h"
 #include "engine/arrival.h"
+#include "engine/base/clock.h"
 #include "engine/base/dist.h"
 #include "engine/base/err.h"
 #include "engine/base/hist.h"
@@ -225,7 +226,9 @@ struct campaign_progress campaign_progress(struct campaign *campaign);
 void campaign_look(struct campaign *campaign);
 /* True once all have answered what campaign_look() has asked: then `view` has the sums. */
 bool campaign_seen(const struct campaign *campaign, struct campaign_view *view);
-/* Ends a warm-up that lasts until it is steady: runs that are to start from now on are measured. */
+/* Ends a warm-up that lasts until it is steady: a little later, so that all workers know of it
+ * before. Runs that are to start from then on are measured. */
+#define CAMPAIGN_LEAD_NS (10 * NS_PER_MS)
 void campaign_measure(struct campaign *campaign);
 void campaign_stop(struct campaign *campaign);          /* start no new runs */
 void campaign_abandon(struct campaign *campaign);       /* let go of those in flight */

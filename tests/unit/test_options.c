@@ -360,7 +360,8 @@ static void test_spelling(void **state)
     assert_refused("---runs 5", "unknown flag ---runs; did you mean -runs?");
     assert_refused("-=5", "unknown flag -");
     assert_refused("-Runs 5", "unknown flag -Runs; did you mean -runs?");
-    assert_refused("-warmup 5", "-warmup must be a duration such as 50ms, got \"5\": the unit is missing");
+    assert_refused("-warmup 5",
+                   "-warmup must be a duration such as 50ms, got \"5\": the unit is missing");
     assert_refused("-steady 101%", "-steady must be a share such as 5%, up to 100%, got \"101%\"");
     assert_refused("-steady %", "-steady must be a share such as 5%, up to 100%, got \"%\"");
     assert_refused("-slo-abort", "-slo-abort needs -slo EXPR");
