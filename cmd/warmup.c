@@ -33,19 +33,22 @@ static void on_timer(struct timer *timer, uint64_t now_ns)
     const struct campaign_config *config = &warmup->options->campaign;
     struct campaign_progress now = campaign_progress(warmup->campaign);
     uint64_t left_ns = config->warmup_ns > now.elapsed_ns ? config->warmup_ns - now.elapsed_ns : 0;
-    if (config->is_steady)
-        look_at_rate(warmup, &now);
-    if (left_ns == 0 || warmup->is_steady) {
-        campaign_measure(warmup->campaign);
+    if (!now.is_warming) {
         warmup->over(warmup);
         return;
     }
-    uint64_t next_ns = now_ns + left_ns;
-    if (config->is_steady) {
-        uint64_t tick_ns = timer_next_tick_ns(timer, warmup->interval_ns, now_ns);
-        next_ns = tick_ns < next_ns ? tick_ns : next_ns;
+    if (config->is_steady && !warmup->is_decided)
+        look_at_rate(warmup, &now);
+    if (config->is_steady && (left_ns == 0 || warmup->is_steady)) {
+        campaign_measure(warmup->campaign);
+        warmup->is_decided = true;
     }
-    loop_timer_start(warmup->loop, timer, next_ns);
+    uint64_t next_ns = now_ns + (left_ns > 0 ? left_ns : NS_PER_MS);
+    uint64_t tick_ns =
+        config->is_steady ? timer_next_tick_ns(timer, warmup->interval_ns, now_ns) : UINT64_MAX;
+    if (warmup->is_decided)
+        tick_ns = now_ns + CAMPAIGN_LEAD_NS;
+    loop_timer_start(warmup->loop, timer, tick_ns < next_ns ? tick_ns : next_ns);
 }
 
 void warmup_init(struct warmup *warmup, const struct options *options,

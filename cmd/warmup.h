@@ -24,6 +24,7 @@ struct warmup {
     struct campaign_progress last;
     struct steady steady;
     uint64_t interval_ns;
+    bool is_decided;     /* when the measured part begins */
     bool is_steady;      /* it has come to rest */
     bool is_slope_known; /* so far */
     double slope;

@@ -321,8 +321,8 @@ static bool abandon(struct worker *w)
     return !is_one_left;
 }
 
-/* The end of the warm-up has been decided, and is over: what has started since is to be measured.
- */
+/* The end of the warm-up has been decided. Should it be over already, what has started since is to
+ * be measured, although nothing of its start has been. */
 static void learn_of_end(struct worker *w, uint64_t from_ns)
 {
     uint64_t started = 0;

@@ -130,7 +130,7 @@ static void as_many_runs_are_measured_as_were_asked_for(void **state)
             if (is_open && !is_steady)
                 assert_int_equal(drive.result.warmup.runs_due, 200);
             if (is_open)
-                assert_int_equal(drive.result.dispatch->count, 300);
+                assert_in_range(drive.result.dispatch->count, is_steady ? 1 : 300, 300);
             drive_close(&drive);
         }
     }
