@@ -184,6 +184,7 @@ static void control_close(struct control *control)
     if (control->campaign != NULL)
         campaign_close(control->campaign);
     intervals_free(&control->intervals);
+    progress_free(&control->progress);
     live_free(&control->live);
     stop_watching(control);
     if (control->is_loop_open)
@@ -193,14 +194,16 @@ static void control_close(struct control *control)
 }
 
 /* Returns when the workers have come to their end. */
-static int drive(struct control *control)
+static int drive(struct control *control, const struct options *options)
 {
     int error = 0;
     campaign_start(control->campaign);
     live_start(&control->live, control->campaign);
-    progress_start(&control->progress, &control->loop, control->campaign);
+    progress_start(&control->progress, &control->loop, control->campaign, &control->live);
+    bool has_intervals =
+        control->live.block != NULL && (options->json_path != NULL || options->csv_path != NULL);
     intervals_start(&control->intervals, &control->loop, control->campaign,
-                    control->live.block != NULL ? &control->live : NULL);
+                    has_intervals ? &control->live : NULL);
     warmup_start(&control->warmup, &control->loop, control->campaign);
     while (error == 0 && !campaign_is_done(control->campaign)) {
         error = loop_poll(&control->loop, UINT64_MAX, TIMERS_A_TURN);
@@ -335,7 +338,7 @@ static int run_campaign(const struct options *options, const sigset_t *taken,
         goto out;
     }
     code = EXIT_CODE_FAILED;
-    error = drive(&control);
+    error = drive(&control, options);
     if (error != 0) {
         output_error("waiting failed: %s", strerror(-error));
         goto out;

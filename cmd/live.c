@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "cmd/progress.h"
+
 uint32_t live_watched(const struct options *options)
 {
     static const enum campaign_watch watch_of[] = {
@@ -10,7 +12,7 @@ uint32_t live_watched(const struct options *options)
         [SLO_DISPATCH] = WATCH_DISPATCH, [SLO_ERRORS] = WATCH_RESPONSE, [SLO_RATE] = WATCH_RESPONSE,
     };
     bool is_written = options->json_path != NULL || options->csv_path != NULL;
-    bool is_wanted = is_written || options->is_slo_abort;
+    bool is_wanted = is_written || options->is_slo_abort || progress_is_wanted(options);
     uint32_t watched = is_wanted ? 1u << WATCH_RESPONSE : 0;
     if (is_wanted && campaign_has_warmup(&options->campaign))
         watched |= 1u << WATCH_WARMUP;
