@@ -269,6 +269,15 @@ static bool has_gone_wrong(const struct campaign_result *result, const struct er
            result->scheduler_error.text[0] != '\0';
 }
 
+/* Where the summary goes to somebody's eyes, or that was asked for. */
+static bool shows_histogram(const struct options *options)
+{
+    bool is_on_stderr = options->json_path != NULL && strcmp(options->json_path, "-") == 0;
+    if (options->is_histogram || options->command != OPTIONS_OF_RUN)
+        return options->is_histogram;
+    return isatty(is_on_stderr ? STDERR_FILENO : STDOUT_FILENO) == 1;
+}
+
 static int finish(struct control *control, const struct options *options,
                   struct report_outputs *outputs)
 {
@@ -294,6 +303,8 @@ static int finish(struct control *control, const struct options *options,
     report.intervals = &control->intervals;
     report.slo_abort = control->slo_watch.abort;
     report.warmup = &control->warmup;
+    report.shows_histogram = shows_histogram(options);
+    report.is_utf8 = report_is_utf8();
     int code = EXIT_CODE_GOOD;
     if (report_write(&report, outputs, &why) != 0) {
         output_error("%s", why.text);

@@ -116,6 +116,8 @@ static const struct flag flags[] = {
      "in the OpenMetrics text format", NO_DEFAULT},
     {"progress", "D", FLAG_OUTPUT, DRIVE, flags_parse_duration, TARGET(progress_ns), 0,
      NS_MAX_DURATION, "a line each D; 0: none", DEFAULT(ALL, "on a terminal, else 0")},
+    {"histogram", NULL, FLAG_OUTPUT, RUN, flags_parse_switch, TARGET(is_histogram), 0, 0,
+     "of the latency, in the report; always on a terminal", NO_DEFAULT},
     {"quiet", NULL, FLAG_OUTPUT, DRIVE, flags_parse_switch, TARGET(is_quiet), 0, 0,
      "no progress and no warnings", NO_DEFAULT},
     {"version", NULL, FLAG_OUTPUT, ALL, flags_parse_version, 0, 0, 0, "the version", NO_DEFAULT},

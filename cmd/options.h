@@ -51,6 +51,7 @@ struct options {
     uint64_t progress_ns; /* 0 with is_progress_given: none */
     bool is_progress_given;
     bool is_quiet;
+    bool is_histogram;
     uint64_t given; /* flags, see options_is_given() */
 };
 

@@ -53,8 +53,10 @@ static void show_in_place(struct progress *progress, const char *line)
     if (columns > columns_in_place())
         columns = columns_in_place();
     size_t wiped = progress->shown_columns > 0 ? progress->shown_columns + ECHO_COLUMNS : 0;
+    /* Narrower than it was: what was cut off left something in the last column, too. Terminals wrap
+     * there only before the next character, and that is a return. */
     if (wiped > room)
-        wiped = room;
+        wiped = progress->shown_columns > room ? room + 1 : room;
     int size = snprintf(text, sizeof(text), "\r%*s%s%.*s", (int)wiped, "", wiped > 0 ? "\r" : "",
                         (int)columns, line);
     if (size > 0 && output_write_if_room(STDERR_FILENO, text, (size_t)size))

@@ -122,6 +122,8 @@ struct report {
     size_t reason_count;
     struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
     size_t slos_missed;
+    bool shows_histogram; /* in the text; set before it is written, as is the next */
+    bool is_utf8;
     const struct warmup *warmup; /* likewise; NULL: not known */
     struct slo_abort slo_abort;  /* set before it is written */
 };
@@ -180,6 +182,10 @@ const char *report_signal_name(int signal); /* "SIGINT", "SIGTERM" */
 
 /* A value in the unit of an objective's bound. */
 void report_format_slo(const struct slo *slo, double value, char text[UNITS_TEXT_BYTES]);
+
+/* Blocks, or number signs where the locale knows no other. Nothing of an empty one. */
+void report_print_histogram(FILE *out, const struct hist *hist, bool is_utf8);
+bool report_is_utf8(void);
 
 /* A count a second; 0 when there was no time. */
 struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns);

@@ -204,6 +204,7 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "shards", whole_or_null(campaign->shards));
     set(failed, object, "connections", whole_or_null(campaign->connections));
     set(failed, object, "retry_for_ns", whole(campaign->retry_for_ns));
+    set(failed, object, "histogram", json_boolean(options->is_histogram));
     set(failed, object, "slo_abort", json_boolean(options->is_slo_abort));
     set(failed, object, "slo_delay_ns", whole(options->slo_delay_ns));
     return object;

@@ -145,6 +145,8 @@ static void print_configuration(FILE *out, const struct report *report)
     print_what_is_not_default(out, config);
     if (result->is_resumed)
         (void)fprintf(out, " resume of campaign=%" PRIu64, result->campaign);
+    if (report->options->steady_ratio > 0)
+        (void)fprintf(out, " steady=%.9g%%", 100 * report->options->steady_ratio);
     if (config->arrival.rate > 0)
         (void)fprintf(out, " rate=%.9g/s", config->arrival.rate);
     for (uint32_t i = 0; i < config->arrival.stage_count; i++)
@@ -355,6 +357,8 @@ static int write_text(FILE *out, const struct report *report)
         print_resumed(out, report); /* which is no load that is measured */
     else
         print_load(out, report);
+    if (report->shows_histogram)
+        report_print_histogram(out, report->result->response, report->is_utf8);
     print_slos(out, report);
     (void)fprintf(out, "errors=%" PRId64 "\n", metrics[METRIC_ERRORS].whole);
     return 0;

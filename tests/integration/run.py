@@ -25,6 +25,7 @@ import objectives  # noqa: E402, F401
 import outputs  # noqa: E402, F401
 import passwords  # noqa: E402, F401
 import resuming  # noqa: E402, F401
+import screens  # noqa: E402, F401
 import scripts  # noqa: E402, F401
 import signals  # noqa: E402, F401
 import stores  # noqa: E402, F401
@@ -63,7 +64,8 @@ def help_fits_a_screen():
                 connections retry-for json progress quiet version help"""
     flags = {
         "run": shared + """ runs duration rate arrival stages slo csv markdown
-                            hgrm gobench bmf openmetrics slo-abort slo-delay warmup steady seed turns tools tool-effect
+                            slo-abort slo-delay warmup steady histogram
+                            hgrm gobench bmf openmetrics seed turns tools tool-effect
                             prompt-bytes reply-bytes history run-id shards""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",

@@ -19,8 +19,8 @@ def progress_is_plain_lines_elsewhere():
     done = bench("-runs", "20", "-latency", "200ms", "-progress", "100ms")
     lines = without_warnings(done.stderr).splitlines()
     expect(2 <= len(lines) <= 5, f"{len(lines)} lines")
-    pattern = (r"bench: \S+ runs=\d+/20 \(\d+%\) rate=\d+/s p99=- in-flight=\d+ errors=\d+( left=\S+)?"
-               r" records=\d+/s")
+    pattern = (r"bench: \S+ runs=\d+/20 \(\d+%\) rate=\d+/s p99=- in-flight=\d+ errors=\d+"
+               r"( left=\S+)? records=\d+/s")
     for line in lines:
         expect(re.fullmatch(pattern, line), line)
 

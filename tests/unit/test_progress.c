@@ -11,6 +11,24 @@
 #include "cmd/progress.h"
 #include "engine/base/clock.h"
 
+static const struct campaign_config both = {.runs = 2000, .warmup_ns = NS_PER_S};
+static const struct campaign_progress warming = {
+    .elapsed_ns = 500 * NS_PER_MS,
+    .runs_started = 100,
+    .runs_ended = 90,
+    .is_warming = true,
+    .warmup_started = 100,
+    .warmup_ended = 90,
+};
+static const struct campaign_progress warmed = {
+    .elapsed_ns = 2010 * NS_PER_MS,
+    .measured_ns = 1010 * NS_PER_MS,
+    .runs_started = 756,
+    .runs_ended = 500,
+    .warmup_started = 105,
+    .warmup_ended = 100,
+};
+
 static void test_progress_line(void **state)
 {
     static const struct campaign_config counted = {.runs = 2000};
@@ -36,23 +54,6 @@ static void test_progress_line(void **state)
         .runs_started = UINT64_MAX,
         .runs_ended = UINT64_MAX / 2,
         .errors = UINT64_MAX,
-    };
-    static const struct campaign_config both = {.runs = 2000, .warmup_ns = NS_PER_S};
-    static const struct campaign_progress warming = {
-        .elapsed_ns = 500 * NS_PER_MS,
-        .runs_started = 100,
-        .runs_ended = 90,
-        .is_warming = true,
-        .warmup_started = 100,
-        .warmup_ended = 90,
-    };
-    static const struct campaign_progress warmed = {
-        .elapsed_ns = 2010 * NS_PER_MS,
-        .measured_ns = 1010 * NS_PER_MS,
-        .runs_started = 756,
-        .runs_ended = 500,
-        .warmup_started = 105,
-        .warmup_ended = 100,
     };
     const struct {
         struct progress_figures figures;
