@@ -28,6 +28,7 @@
 #include "cmd/report.h"
 #include "cmd/signals.h"
 #include "cmd/slo_watch.h"
+#include "cmd/warmup.h"
 #include "engine/base/clock.h"
 #include "engine/base/resource.h"
 #include "engine/base/units.h"
@@ -55,6 +56,7 @@ struct control {
     struct intervals intervals;
     struct live live;
     struct slo_watch slo_watch;
+    struct warmup warmup;
     struct campaign *campaign;
     sigset_t signal_set;
     bool is_loop_open;
@@ -90,6 +92,7 @@ static void on_drain_over(struct timer *timer, uint64_t now_ns)
 static void stop_and_drain(struct control *control)
 {
     campaign_stop(control->campaign);
+    warmup_stop(&control->warmup); /* nothing is left to be measured */
     if (!timer_is_armed(&control->drain))
         loop_timer_start(&control->loop, &control->drain, loop_clock_ns(&control->loop) + DRAIN_NS);
     progress_note(&control->progress, "draining");
@@ -98,6 +101,13 @@ static void stop_and_drain(struct control *control)
 static void on_slo_missed(struct slo_watch *watch)
 {
     stop_and_drain(container_of(watch, struct control, slo_watch));
+}
+
+static void on_warmup_over(struct warmup *warmup)
+{
+    struct control *control = container_of(warmup, struct control, warmup);
+    intervals_end_warmup(&control->intervals);
+    slo_watch_start(&control->slo_watch, &control->loop, control->campaign, &control->live);
 }
 
 static void stop_watching(struct control *control)
@@ -151,6 +161,7 @@ static int control_open(struct control *control, const struct options *options, 
     intervals_init(&control->intervals, every_ns > INTERVAL_NS_MIN ? every_ns : INTERVAL_NS_MIN);
     live_init(&control->live, options->campaign.watched);
     slo_watch_init(&control->slo_watch, options, on_slo_missed);
+    warmup_init(&control->warmup, options, on_warmup_over);
 
     if (options->campaign.watched != 0 && control->live.block == NULL)
         return errmsg_set(why, -ENOMEM, "no memory to look at the campaign");
@@ -173,6 +184,7 @@ static void control_close(struct control *control)
     if (control->campaign != NULL)
         campaign_close(control->campaign);
     intervals_free(&control->intervals);
+    progress_free(&control->progress);
     live_free(&control->live);
     stop_watching(control);
     if (control->is_loop_open)
@@ -182,21 +194,24 @@ static void control_close(struct control *control)
 }
 
 /* Returns when the workers have come to their end. */
-static int drive(struct control *control)
+static int drive(struct control *control, const struct options *options)
 {
     int error = 0;
     campaign_start(control->campaign);
     live_start(&control->live, control->campaign);
-    progress_start(&control->progress, &control->loop, control->campaign);
+    progress_start(&control->progress, &control->loop, control->campaign, &control->live);
+    bool has_intervals =
+        control->live.block != NULL && (options->json_path != NULL || options->csv_path != NULL);
     intervals_start(&control->intervals, &control->loop, control->campaign,
-                    control->live.block != NULL ? &control->live : NULL);
-    slo_watch_start(&control->slo_watch, &control->loop, control->campaign, &control->live);
+                    has_intervals ? &control->live : NULL);
+    warmup_start(&control->warmup, &control->loop, control->campaign);
     while (error == 0 && !campaign_is_done(control->campaign)) {
         error = loop_poll(&control->loop, UINT64_MAX, TIMERS_A_TURN);
         live_poll(&control->live);
     }
     progress_stop(&control->progress);
     intervals_stop(&control->intervals);
+    warmup_stop(&control->warmup);
     slo_watch_stop(&control->slo_watch);
     live_stop(&control->live);
     loop_timer_stop(&control->loop, &control->drain);
@@ -237,7 +252,12 @@ static bool say_what_failed(const struct report *report, const struct errmsg *jo
                      is_full ? units_format_megabytes((int64_t)bound_bytes, bound) : "");
         return true;
     }
-    if (result->first_error.text[0] != '\0')
+    uint64_t warmup_errors = report_warmup_errors(result);
+    if (warmup_errors > 0)
+        output_error("%" PRIu64 " of %" PRIu64 " runs of the warm-up did not complete; the first: "
+                     "%s",
+                     warmup_errors, result->warmup.runs_started, result->first_error.text);
+    else if (result->first_error.text[0] != '\0')
         output_error("%s", result->first_error.text);
     return result->first_error.text[0] != '\0';
 }
@@ -247,6 +267,15 @@ static bool has_gone_wrong(const struct campaign_result *result, const struct er
 {
     return journal_error != NULL || result->journal_error.text[0] != '\0' ||
            result->scheduler_error.text[0] != '\0';
+}
+
+/* Where the summary goes to somebody's eyes, or that was asked for. */
+static bool shows_histogram(const struct options *options)
+{
+    bool is_on_stderr = options->json_path != NULL && strcmp(options->json_path, "-") == 0;
+    if (options->is_histogram || options->command != OPTIONS_OF_RUN)
+        return options->is_histogram;
+    return isatty(is_on_stderr ? STDERR_FILENO : STDOUT_FILENO) == 1;
 }
 
 static int finish(struct control *control, const struct options *options,
@@ -259,6 +288,10 @@ static int finish(struct control *control, const struct options *options,
     int stopped_by = stop_signal;
     if (result.loop_fallback != NULL && !options->is_quiet)
         output_error("warning: loop=%s: %s", result.loop_name, result.loop_fallback);
+    bool is_measured = result.warmup.is_over && stopped_by == 0;
+    if (options->steady_ratio > 0 && is_measured && !control->warmup.is_steady &&
+        !options->is_quiet)
+        output_error("warning: what is measured began without a steady state");
     if (control->intervals.is_cut && !options->is_quiet)
         output_error(
             "warning: the result has the first %zu intervals only: there is no room for more",
@@ -269,6 +302,9 @@ static int finish(struct control *control, const struct options *options,
     report_init(&report, options, &result, stopped_by, journal_error);
     report.intervals = &control->intervals;
     report.slo_abort = control->slo_watch.abort;
+    report.warmup = &control->warmup;
+    report.shows_histogram = shows_histogram(options);
+    report.is_utf8 = report_is_utf8();
     int code = EXIT_CODE_GOOD;
     if (report_write(&report, outputs, &why) != 0) {
         output_error("%s", why.text);
@@ -313,7 +349,7 @@ static int run_campaign(const struct options *options, const sigset_t *taken,
         goto out;
     }
     code = EXIT_CODE_FAILED;
-    error = drive(&control);
+    error = drive(&control, options);
     if (error != 0) {
         output_error("waiting failed: %s", strerror(-error));
         goto out;

@@ -81,7 +81,11 @@ int flags_parse_duration(const struct flag *flag, const char *text, struct optio
 int flags_parse_share(const struct flag *flag, const char *text, struct options *options,
                       struct errmsg *why)
 {
-    return units_parse_share(text, target(flag, options), why);
+    double *share = target(flag, options);
+    int error = units_parse_share(text, share, why);
+    if (error == 0 && flag->min > 0 && *share == 0)
+        return errmsg_set(why, -EINVAL, "must be more than 0, got %s", text);
+    return error;
 }
 
 int flags_parse_rate(const struct flag *flag, const char *text, struct options *options,

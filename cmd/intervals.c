@@ -64,6 +64,7 @@ static void take(struct intervals *intervals)
         .backlog = campaign_backlog(&now),
         .p50_ns = INTERVAL_NOT_KNOWN,
         .p99_ns = INTERVAL_NOT_KNOWN,
+        .is_warmup = intervals->is_warming,
     };
     intervals->last = now;
     ask(intervals);
@@ -97,11 +98,27 @@ void intervals_start(struct intervals *intervals, struct loop *loop, struct camp
     intervals->loop = loop;
     intervals->campaign = campaign;
     intervals->client.seen = on_seen;
+    intervals->is_warming = campaign_progress(campaign).is_warming;
     if (live != NULL && live_window_open(&intervals->window)) {
         intervals->live = live;
         live_add(live, &intervals->client);
     }
     loop_timer_start(loop, &intervals->timer, loop_clock_ns(loop) + intervals->every_ns);
+}
+
+void intervals_end_warmup(struct intervals *intervals)
+{
+    enum { PART_MIN = 10 /* what is less than a tenth is not worth a row */ };
+    uint64_t last_ns = intervals->last.elapsed_ns;
+    if (!intervals->is_warming)
+        return;
+    if (campaign_progress(intervals->campaign).elapsed_ns - last_ns >
+        intervals->every_ns / PART_MIN)
+        take(intervals);
+    intervals->is_warming = false;
+    loop_timer_stop(intervals->loop, &intervals->timer);
+    loop_timer_start(intervals->loop, &intervals->timer,
+                     loop_clock_ns(intervals->loop) + intervals->every_ns);
 }
 
 void intervals_stop(struct intervals *intervals)

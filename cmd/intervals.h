@@ -29,6 +29,7 @@ struct interval {
     uint64_t p50_ns;    /* response time of what has ended in it; INTERVAL_NOT_KNOWN where that are
                            too few, or a scheduler did not answer in time */
     uint64_t p99_ns;
+    bool is_warmup; /* it ended with or before the warm-up */
 };
 
 struct intervals {
@@ -36,6 +37,7 @@ struct intervals {
     size_t count;
     size_t capacity;
     bool is_cut;
+    bool is_warming;
     uint64_t every_ns;
     struct campaign_progress last;
     struct timer timer;
@@ -53,6 +55,8 @@ void intervals_free(struct intervals *intervals);
 /* With percentiles from `live`, which may be NULL. */
 void intervals_start(struct intervals *intervals, struct loop *loop, struct campaign *campaign,
                      struct live *live);
+/* What is measured begins, and an interval with it. */
+void intervals_end_warmup(struct intervals *intervals);
 /* Adds what is left of the last one. */
 void intervals_stop(struct intervals *intervals);
 

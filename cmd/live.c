@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "cmd/progress.h"
+
 uint32_t live_watched(const struct options *options)
 {
     static const enum campaign_watch watch_of[] = {
@@ -12,9 +14,11 @@ uint32_t live_watched(const struct options *options)
         [SLO_ERRORS] = WATCH_RESPONSE,   [SLO_RATE] = WATCH_RESPONSE,
     };
     bool is_written = options->json_path != NULL || options->csv_path != NULL;
-    bool is_wanted = is_written || options->is_slo_abort;
+    bool is_wanted = is_written || options->is_slo_abort || progress_is_wanted(options);
     /* Both together are the runs that have completed. */
     uint32_t watched = is_wanted ? 1u << WATCH_RESPONSE | 1u << WATCH_RETRIED : 0;
+    if (is_wanted && campaign_has_warmup(&options->campaign))
+        watched |= 1u << WATCH_WARMUP;
     for (size_t i = 0; i < options->slo_count && options->is_slo_abort; i++)
         watched |= 1u << watch_of[options->slos[i].subject];
     return watched;
@@ -103,6 +107,8 @@ void live_window_close(struct live_window *window)
 const struct hist *live_window_look(struct live_window *window, const struct live *live)
 {
     hist_copy(window->since, live->view.hists[WATCH_RESPONSE]);
+    if (live->view.hists[WATCH_WARMUP] != NULL)
+        hist_merge(window->since, live->view.hists[WATCH_WARMUP]);
     hist_subtract(window->since, window->before);
     return window->since;
 }
@@ -110,4 +116,6 @@ const struct hist *live_window_look(struct live_window *window, const struct liv
 void live_window_move(struct live_window *window, const struct live *live)
 {
     hist_copy(window->before, live->view.hists[WATCH_RESPONSE]);
+    if (live->view.hists[WATCH_WARMUP] != NULL)
+        hist_merge(window->before, live->view.hists[WATCH_WARMUP]);
 }

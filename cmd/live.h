@@ -49,7 +49,7 @@ void live_ask(struct live *live, struct live_client *client);
 /* Tells those who wait, once there is an answer: at once when the campaign is done. */
 void live_poll(struct live *live);
 
-/* The response times of what came between two looks. */
+/* The response times of what came between two looks, of runs to warm up as well. */
 struct live_window {
     struct hist *before;
     struct hist *since;

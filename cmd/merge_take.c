@@ -149,6 +149,38 @@ int merge_add_mean(struct merged *merged, const struct merge_row *row,
     return add_known(merged, row, sum, file, why);
 }
 
+/* How long it took in all is known when all are there: merged.c. */
+int merge_add_warmup(struct merged *merged, const struct merge_row *row,
+                     const struct result_file *file, struct errmsg *why)
+{
+    struct campaign_warmup *warmup = target(merged, row);
+    const struct merge_row sums[] = {
+        {.key = "result.warmup.runs_started",
+         .offset = offsetof(struct merged, result.warmup.runs_started)},
+        {.key = "result.warmup.runs_due",
+         .offset = offsetof(struct merged, result.warmup.runs_due)},
+        {.key = "result.warmup.runs_completed",
+         .offset = offsetof(struct merged, result.warmup.runs_by_outcome[OUTCOME_COMPLETED])},
+        {.key = "result.warmup.errors",
+         .offset = offsetof(struct merged, result.warmup.runs_by_outcome[OUTCOME_FAILED])},
+        {.key = "result.warmup.runs_abandoned",
+         .offset = offsetof(struct merged, result.warmup.runs_abandoned)},
+        {.key = "result.warmup.records", .offset = offsetof(struct merged, result.warmup.records)},
+    };
+    int error = check_given(merged, row, file, why);
+    if (error != 0 || json_is_null(result_file_find(file, row->key)))
+        return error;
+    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]) && error == 0; i++) {
+        uint64_t value = 0;
+        error = result_file_read_u64_or_null(file, sums[i].key, 0, &value, why);
+        if (error == 0)
+            error = add(target(merged, &sums[i]), value, INT64_MAX, &sums[i], file, why);
+    }
+    bool is_over = json_is_true(result_file_find(file, "result.warmup.is_over"));
+    warmup->is_over = is_over && (warmup->is_over || merged->part_count == 0);
+    return error;
+}
+
 /* Both of stages and their rates: the same steps, to the sum of the rates. */
 int merge_add_stages(struct merged *merged, const struct merge_row *row,
                      const struct result_file *file, struct errmsg *why)

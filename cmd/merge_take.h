@@ -35,6 +35,7 @@ merge_take merge_add_if_known;
 merge_take merge_add_i64;
 merge_take merge_add_double;
 merge_take merge_add_mean;
+merge_take merge_add_warmup; /* all have had one, or none */
 merge_take merge_add_stages;
 merge_take merge_max_u64;
 merge_take merge_max_double;

@@ -24,6 +24,7 @@ static const struct {
     {"lag", offsetof(struct campaign_result, lag)},
     {"dispatch", offsetof(struct campaign_result, dispatch)},
     {"overshoot", offsetof(struct campaign_result, overshoot)},
+    {"warmup", offsetof(struct campaign_result, warmup.response)},
 };
 enum { HIST_COUNT = sizeof(hist_rows) / sizeof(hist_rows[0]), TIME_BYTES = 40 };
 
@@ -221,6 +222,10 @@ static int read_part(const struct result_file *file, struct merged_part *part, s
 {
     memcpy(part->name, file->name, sizeof(part->name));
     int error = result_file_read_u64(file, "result.started_unix_ns", &part->started_ns, why);
+    if (error == 0 && json_is_object(result_file_find(file, "result.warmup")))
+        error = result_file_read_u64(file, "result.warmup.elapsed_ns", &part->warmup_ns, why);
+    if (error == 0 && part->warmup_ns > NS_MAX_DURATION)
+        error = result_file_refuse(file, "result.warmup.elapsed_ns", "at most 24h", why);
     if (error == 0)
         error = result_file_read_u64(file, "result.elapsed_ns", &part->elapsed_ns, why);
     if (error == 0)
@@ -297,7 +302,7 @@ static const char *format_time(uint64_t unix_ns, char text[TIME_BYTES])
 
 static uint64_t end_of(const struct merged_part *part)
 {
-    return part->started_ns + part->elapsed_ns; /* Both are below 2^63. */
+    return part->started_ns + part->warmup_ns + part->elapsed_ns;
 }
 
 /* Any two of them have run at the same time where the last to start did so before the first to end.
@@ -368,18 +373,22 @@ static void set_times(struct merged *merged)
 {
     struct campaign_result *result = &merged->result;
     uint64_t start_ns = UINT64_MAX;
+    uint64_t from_ns = UINT64_MAX; /* what is measured */
     uint64_t end_ns = 0;
     uint64_t issued_ns = 0;
     for (size_t i = 0; i < merged->part_count; i++) {
         const struct merged_part *part = &merged->parts[i];
+        uint64_t measured_ns = part->started_ns + part->warmup_ns;
         start_ns = part->started_ns < start_ns ? part->started_ns : start_ns;
+        from_ns = measured_ns < from_ns ? measured_ns : from_ns;
         end_ns = end_of(part) > end_ns ? end_of(part) : end_ns;
-        uint64_t issued = part->issuing_ns > 0 ? part->started_ns + part->issuing_ns : 0;
+        uint64_t issued = part->issuing_ns > 0 ? measured_ns + part->issuing_ns : 0;
         issued_ns = issued > issued_ns ? issued : issued_ns;
     }
     result->started_unix_ns = start_ns;
-    result->elapsed_ns = end_ns - start_ns;
-    result->issuing_ns = issued_ns > start_ns ? issued_ns - start_ns : 0;
+    result->warmup.elapsed_ns = from_ns - start_ns;
+    result->elapsed_ns = end_ns - from_ns;
+    result->issuing_ns = issued_ns > from_ns ? issued_ns - from_ns : 0;
 }
 
 int merged_finish(struct merged *merged, struct errmsg *why)
@@ -398,5 +407,8 @@ int merged_finish(struct merged *merged, struct errmsg *why)
     merged->about.count = json_array_size(merged->about.sources);
     error = merge_intervals(&merged->intervals, merged->parts, merged->part_count,
                             result->started_unix_ns);
+    for (size_t i = 0; i < merged->intervals.count; i++)
+        merged->intervals.rows[i].is_warmup =
+            merged->intervals.rows[i].end_ns <= result->warmup.elapsed_ns;
     return error != 0 ? refuse_memory(why) : 0;
 }

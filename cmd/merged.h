@@ -30,7 +30,8 @@ enum { MERGED_URI_BYTES = 32 };
 struct merged_part {
     char name[RESULT_FILE_NAME_BYTES];
     uint64_t started_ns; /* time of day */
-    uint64_t elapsed_ns;
+    uint64_t warmup_ns;  /* what is measured begins so much later; 0: there was none */
+    uint64_t elapsed_ns; /* of what is measured, as is the next */
     uint64_t issuing_ns; /* 0: a closed loop */
     uint64_t every_ns;   /* its intervals, and the next two */
     struct interval *rows;

@@ -41,6 +41,10 @@ static const struct flag flags[] = {
      "runs to drive", DEFAULT(RUN, "5000")},
     {"duration", "D", FLAG_LOAD, RUN, flags_parse_duration, TARGET(campaign.duration_ns), 1,
      NS_MAX_DURATION, "start runs for this long, instead of -runs", NO_DEFAULT},
+    {"warmup", "D", FLAG_LOAD, RUN, flags_parse_duration, TARGET(campaign.warmup_ns), 0,
+     NS_MAX_DURATION, "drive runs that do not count for this long first", DEFAULT(RUN, "0")},
+    {"steady", "SLOPE%", FLAG_LOAD, RUN, flags_parse_share, TARGET(steady_ratio), 1, 0,
+     "or until runs/s have come to rest; -warmup: 60s", NO_DEFAULT},
     {"rate", "N[/s|/m]", FLAG_LOAD, RUN, flags_parse_rate, TARGET(campaign.arrival.rate), 0, 0,
      "open loop: runs start at this rate; 0: closed", DEFAULT(RUN, "0")},
     {"arrival", "NAME", FLAG_LOAD, RUN, flags_parse_name, TARGET(campaign.arrival.process), 0, 0,
@@ -134,14 +138,15 @@ static const struct flag flags[] = {
     {"gha", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(gha_path), 0, 0,
      "two files, for github-action-benchmark", NO_DEFAULT},
     {"progress", "D", FLAG_OUTPUT, DRIVE, flags_parse_duration, TARGET(progress_ns), 0,
-     NS_MAX_DURATION, "a line each D; 0: none", DEFAULT(ALL, "1s on a terminal, else 0")},
+     NS_MAX_DURATION, "a line each D; 0: none", DEFAULT(ALL, "on a terminal, else 0")},
+    {"histogram", NULL, FLAG_OUTPUT, RUN, flags_parse_switch, TARGET(is_histogram), 0, 0,
+     "of the latency, in the report; always on a terminal", NO_DEFAULT},
     {"quiet", NULL, FLAG_OUTPUT, DRIVE, flags_parse_switch, TARGET(is_quiet), 0, 0,
      "no progress and no warnings", NO_DEFAULT},
     {"version", NULL, FLAG_OUTPUT, ALL | MERGE, flags_parse_version, 0, 0, 0, "the version",
      NO_DEFAULT},
     {"help", NULL, FLAG_OUTPUT, ALL | MERGE, flags_parse_help, 0, 0, 0, "print this and exit",
      NO_DEFAULT},
-    LATER("warmup", "D"),
 };
 
 enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
@@ -368,6 +373,24 @@ int options_check_model(const struct options *options, struct errmsg *why)
     return 0;
 }
 
+/* A warm-up is a part of the load. */
+static int check_warmup(struct options *options, struct errmsg *why)
+{
+    struct campaign_config *campaign = &options->campaign;
+    bool has_stages = campaign->arrival.stage_count > 0;
+    bool is_given = options_is_given(options, TARGET(campaign.warmup_ns));
+    campaign->is_steady = options->steady_ratio > 0;
+    if (campaign->is_steady && has_stages)
+        return errmsg_set(why, -EINVAL, "-steady and -stages exclude each other");
+    if (campaign->is_steady && !is_given)
+        campaign->warmup_ns = OPTIONS_STEADY_WARMUP_NS;
+    if (campaign->is_steady && campaign->warmup_ns == 0)
+        return errmsg_set(why, -EINVAL, "-steady needs a -warmup longer than 0");
+    if (has_stages && campaign->warmup_ns >= arrival_plan_duration_ns(&campaign->arrival))
+        return errmsg_set(why, -EINVAL, "-warmup must be shorter than the -stages together");
+    return 0;
+}
+
 /* What only new runs can be told wrongly. */
 static int check_run(struct options *options, struct errmsg *why)
 {
@@ -378,6 +401,8 @@ static int check_run(struct options *options, struct errmsg *why)
     int error = check_arrival(options, why);
     if (error == 0)
         error = options_check_model(options, why);
+    if (error == 0)
+        error = check_warmup(options, why);
     if (error != 0)
         return error;
     if (campaign->duration_ns == 0 && campaign->runs == 0)

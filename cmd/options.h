@@ -25,6 +25,7 @@
 #define OPTIONS_OPERANDS_MAX 1000
 #define OPTIONS_RUNS_MAX UINT64_C(1000000000000)
 
+#define OPTIONS_STEADY_WARMUP_NS (60 * NS_PER_S) /* the longest, unless -warmup says another */
 #define OPTIONS_RETRY_FOR_NS_DEFAULT (30 * NS_PER_S)
 
 /* The command that the flags are of. */
@@ -46,11 +47,13 @@ struct options {
     const char *gha_path; /* of which two are made; never "-" */
     struct slo slos[SLOS_MAX];
     size_t slo_count;
+    double steady_ratio; /* 0: not asked for */
     bool is_slo_abort;
     uint64_t slo_delay_ns;
     uint64_t progress_ns; /* 0 with is_progress_given: none */
     bool is_progress_given;
     bool is_quiet;
+    bool is_histogram;
     char **operands; /* of a merge, the only command that takes any */
     int operand_count;
     uint64_t given; /* flags, see options_is_given() */

@@ -1,7 +1,6 @@
-/* progress: see progress.h. */
+/* progress: see progress.h. What a line says is made in progress_format.c. */
 #include "cmd/progress.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,35 +9,14 @@
 
 #include "cmd/output.h"
 #include "engine/base/clock.h"
-#include "engine/base/units.h"
 
 #define NOTE_RESOLUTION_NS (10 * NS_PER_MS)
-
-static uint64_t round_ns(uint64_t ns, uint64_t to_ns)
-{
-    return (ns + to_ns / 2) / to_ns * to_ns;
-}
-
-/* How many runs there are to drive; 0 where that is not known: of those of a campaign that is
- * resumed, most have ended before. */
-static uint64_t runs_to_drive(const struct campaign_config *config)
-{
-    return config->mode == JOURNAL_NEW ? config->runs : 0;
-}
-
-/* Time until the campaign starts no more runs, to the second; 0 when nothing can be said. */
-static uint64_t estimate_left_ns(const struct campaign_config *config,
-                                 const struct campaign_progress *now, double rate_runs_per_s)
-{
-    if (config->mode != JOURNAL_NEW)
-        return 0;
-    if (config->runs == 0)
-        return now->elapsed_ns < config->duration_ns ? config->duration_ns - now->elapsed_ns : 0;
-    if (rate_runs_per_s <= 0 || now->runs_ended >= config->runs)
-        return 0;
-    double left_s = (double)(config->runs - now->runs_ended) / rate_runs_per_s;
-    return left_s < 86400 ? (uint64_t)(left_s * (double)NS_PER_S) : 0;
-}
+/* Five times a second a number can still be read, and is seen to move. */
+#define REDRAW_NS (200 * NS_PER_MS)
+#define REDRAW_NS_MIN (100 * NS_PER_MS)
+#define NOW_NS NS_PER_S               /* how far what is "now" reaches back */
+#define STALE_NS (3 * NS_PER_S)       /* a p99 that is older is not now */
+#define LATE_NS_MAX (100 * NS_PER_MS) /* a plain line waits no longer for its p99 */
 
 uint64_t progress_resolution_ns(uint64_t interval_ns)
 {
@@ -46,32 +24,6 @@ uint64_t progress_resolution_ns(uint64_t interval_ns)
     while (resolution_ns > NS_PER_MS && interval_ns % resolution_ns != 0)
         resolution_ns /= 10;
     return resolution_ns;
-}
-
-void progress_format(char line[PROGRESS_LINE_BYTES], const struct campaign_config *config,
-                     const struct campaign_progress *now, uint64_t resolution_ns,
-                     double rate_runs_per_s, const char *note)
-{
-    char elapsed[UNITS_TEXT_BYTES];
-    char left[UNITS_TEXT_BYTES];
-    char total[64] = "";
-    char backlog[64] = "";
-    uint64_t elapsed_ns = round_ns(now->elapsed_ns, resolution_ns);
-    uint64_t runs = runs_to_drive(config);
-    if (runs > 0)
-        (void)snprintf(total, sizeof(total), "/%" PRIu64 " (%" PRIu64 "%%)", runs,
-                       now->runs_ended * 100 / runs);
-    if (campaign_is_open_loop(config))
-        (void)snprintf(backlog, sizeof(backlog), " backlog=%" PRIu64, campaign_backlog(now));
-    uint64_t left_ns = round_ns(estimate_left_ns(config, now, rate_runs_per_s), NS_PER_S);
-    (void)snprintf(line, PROGRESS_LINE_BYTES,
-                   "%s runs=%" PRIu64 "%s rate=%.0f/s in-flight=%" PRIu64 "%s errors=%" PRIu64
-                   "%s%s%s%s",
-                   units_format_duration_exact(elapsed_ns, elapsed), now->runs_ended, total,
-                   rate_runs_per_s, now->runs_started - now->runs_ended, backlog, now->errors,
-                   left_ns > 0 && note == NULL ? " left=" : "",
-                   left_ns > 0 && note == NULL ? units_format_duration_exact(left_ns, left) : "",
-                   note != NULL ? " " : "", note != NULL ? note : "");
 }
 
 static size_t terminal_columns(void)
@@ -101,46 +53,60 @@ static void show_in_place(struct progress *progress, const char *line)
     if (columns > columns_in_place())
         columns = columns_in_place();
     size_t wiped = progress->shown_columns > 0 ? progress->shown_columns + ECHO_COLUMNS : 0;
+    /* Narrower than it was: what was cut off left something in the last column, too. Terminals wrap
+     * there only before the next character, and that is a return. */
     if (wiped > room)
-        wiped = room;
+        wiped = progress->shown_columns > room ? room + 1 : room;
     int size = snprintf(text, sizeof(text), "\r%*s%s%.*s", (int)wiped, "", wiped > 0 ? "\r" : "",
                         (int)columns, line);
     if (size > 0 && output_write_if_room(STDERR_FILENO, text, (size_t)size))
         progress->shown_columns = columns;
 }
 
-/* Adds what of the records there is room for: a long run ends nothing for a while, and is at work.
- * A rate that is cut would be another. */
-static void add_records(const struct progress *progress, char line[PROGRESS_LINE_BYTES],
-                        double rate_records_per_s)
+/* --- what a line shows --- */
+
+/* The sample that the rates are counted from: the last one in a plain line, else the newest of
+ * those that are old enough, as far as they reach. */
+static const struct campaign_progress *sample_before(const struct progress *progress,
+                                                     uint64_t now_ns)
 {
-    size_t used = strlen(line);
-    size_t room = PROGRESS_LINE_BYTES - 1;
-    if (progress->is_in_place && columns_in_place() < room)
-        room = columns_in_place();
-    char text[64];
-    int size = snprintf(text, sizeof(text), " records=%.0f/s", rate_records_per_s);
-    if (size > 0 && (size_t)size < sizeof(text) && used + (size_t)size <= room)
-        memcpy(line + used, text, (size_t)size + 1);
+    static const struct campaign_progress start = {.elapsed_ns = 0};
+    uint64_t count = progress->sample_count;
+    for (uint64_t i = 1; i <= PROGRESS_SAMPLES && i <= count; i++) {
+        const struct campaign_progress *sample = &progress->samples[(count - i) % PROGRESS_SAMPLES];
+        bool is_oldest = i == PROGRESS_SAMPLES;
+        if (!progress->is_in_place || is_oldest || sample->elapsed_ns + NOW_NS <= now_ns)
+            return sample;
+    }
+    return &start;
 }
 
-static void show(struct progress *progress, uint64_t resolution_ns)
+static void take_figures(struct progress *progress, uint64_t resolution_ns)
 {
-    const struct campaign_progress last = progress->last;
+    struct progress_figures *figures = &progress->figures;
     struct campaign_progress now = campaign_progress(progress->campaign);
-    uint64_t elapsed_ns = now.elapsed_ns - last.elapsed_ns;
-    double rate = 0;
-    double records_rate = 0;
-    if (now.elapsed_ns > last.elapsed_ns) {
-        rate = (double)(now.runs_ended - last.runs_ended) * (double)NS_PER_S / (double)elapsed_ns;
-        records_rate = (double)(now.records - last.records) * (double)NS_PER_S / (double)elapsed_ns;
-    }
-    progress->last = now;
+    const struct campaign_progress *before = sample_before(progress, now.elapsed_ns);
+    double elapsed_s = (double)(now.elapsed_ns - before->elapsed_ns) / (double)NS_PER_S;
+    figures->config = progress->config;
+    figures->now = now;
+    figures->resolution_ns = resolution_ns;
+    figures->note = progress->note;
+    figures->runs_per_s =
+        elapsed_s > 0 ? (double)(now.runs_ended - before->runs_ended) / elapsed_s : 0;
+    figures->records_per_s =
+        elapsed_s > 0 ? (double)(now.records - before->records) / elapsed_s : 0;
+    figures->errors = now.errors - (progress->is_in_place ? 0 : before->errors);
+    if (progress->is_in_place && now.elapsed_ns > progress->seen_ns + STALE_NS)
+        figures->is_p99_known = false;
+    progress->samples[progress->sample_count++ % PROGRESS_SAMPLES] = now;
+}
 
+static void write_line(struct progress *progress)
+{
     char line[PROGRESS_LINE_BYTES];
-    progress_format(line, progress->config, &now, resolution_ns, rate, progress->note);
-    if (progress->note == NULL)
-        add_records(progress, line, records_rate);
+    progress->is_waiting = false;
+    progress_format(line, &progress->figures,
+                    progress->is_in_place ? columns_in_place() : PROGRESS_LINE_BYTES);
     if (progress->is_in_place) {
         show_in_place(progress, line);
         return;
@@ -151,43 +117,129 @@ static void show(struct progress *progress, uint64_t resolution_ns)
         (void)output_write_if_room(STDERR_FILENO, text, (size_t)size);
 }
 
+static void keep_p99(struct progress_figures *figures, const struct hist *since)
+{
+    figures->is_p99_known = hist_quantile_is_known(since, 0.99);
+    figures->p99_ns = hist_quantile_ns(since, 0.99);
+}
+
+static void on_seen(struct live_client *client, const struct live *live)
+{
+    struct progress *progress = container_of(client, struct progress, client);
+    const struct hist *since = live_window_look(&progress->window, live);
+    progress->seen_ns = progress->figures.now.elapsed_ns;
+    if (progress->is_in_place && !hist_quantile_is_known(since, 0.99))
+        return; /* it takes more of them */
+    if (progress->is_in_place || progress->is_waiting)
+        keep_p99(&progress->figures, since);
+    live_window_move(&progress->window, live);
+    if (!progress->is_waiting)
+        return;
+    loop_timer_stop(progress->loop, &progress->late);
+    write_line(progress);
+}
+
+static void on_late(struct timer *timer, uint64_t now_ns)
+{
+    (void)now_ns;
+    write_line(container_of(timer, struct progress, late));
+}
+
+static void show_in_its_place(struct progress *progress)
+{
+    uint64_t now_ns = progress->figures.now.elapsed_ns;
+    write_line(progress);
+    if (progress->figures.has_p99 && now_ns >= progress->asked_ns + NOW_NS) {
+        progress->asked_ns = now_ns;
+        live_ask(progress->live, &progress->client);
+    }
+}
+
+/* A plain line waits for its p99, but not long. */
+static void show_plain(struct progress *progress, uint64_t now_ns)
+{
+    uint64_t patience_ns = progress->interval_ns / 2;
+    bool is_outstanding = progress->client.is_waiting; /* for an interval before */
+    progress->figures.is_p99_known = false;
+    if (!progress->figures.has_p99 || is_outstanding) {
+        write_line(progress);
+        return;
+    }
+    live_ask(progress->live, &progress->client);
+    progress->is_waiting = true;
+    loop_timer_start(progress->loop, &progress->late,
+                     now_ns + (patience_ns < LATE_NS_MAX ? patience_ns : LATE_NS_MAX));
+}
+
 static void on_timer(struct timer *timer, uint64_t now_ns)
 {
     struct progress *progress = container_of(timer, struct progress, timer);
-    show(progress, progress->resolution_ns);
+    take_figures(progress, progress->resolution_ns);
+    if (progress->is_in_place)
+        show_in_its_place(progress);
+    else
+        show_plain(progress, now_ns);
     loop_timer_start(progress->loop, timer,
                      timer_next_tick_ns(timer, progress->interval_ns, now_ns));
+}
+
+/* --- life --- */
+
+bool progress_is_wanted(const struct options *options)
+{
+    if (options->is_quiet)
+        return false;
+    return options->is_progress_given ? options->progress_ns > 0 : isatty(STDERR_FILENO) == 1;
 }
 
 void progress_init(struct progress *progress, const struct options *options)
 {
     bool is_terminal = isatty(STDERR_FILENO) == 1;
     const char *terminal = getenv("TERM");
-    *progress = (struct progress){.config = &options->campaign};
+    *progress = (struct progress){.config = &options->campaign, .client.seen = on_seen};
     timer_init(&progress->timer, on_timer);
+    timer_init(&progress->late, on_late);
     progress->is_in_place =
         is_terminal && terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
-    if (options->is_quiet)
+    if (!progress_is_wanted(options))
         return;
     if (options->is_progress_given)
         progress->interval_ns = options->progress_ns;
-    else if (is_terminal)
-        progress->interval_ns = NS_PER_S;
-    progress->resolution_ns = progress_resolution_ns(progress->interval_ns);
+    else
+        progress->interval_ns = progress->is_in_place ? REDRAW_NS : NS_PER_S;
+    if (progress->is_in_place && progress->interval_ns < REDRAW_NS_MIN)
+        progress->interval_ns = REDRAW_NS_MIN;
+    bool is_whole = progress->is_in_place && progress->interval_ns < NS_PER_S;
+    progress->resolution_ns = is_whole ? NS_PER_S : progress_resolution_ns(progress->interval_ns);
 }
 
-void progress_start(struct progress *progress, struct loop *loop, struct campaign *campaign)
+void progress_free(struct progress *progress)
+{
+    live_window_close(&progress->window);
+}
+
+void progress_start(struct progress *progress, struct loop *loop, struct campaign *campaign,
+                    struct live *live)
 {
     progress->loop = loop;
     progress->campaign = campaign;
-    if (progress->interval_ns > 0)
-        loop_timer_start(loop, &progress->timer, loop_clock_ns(loop) + progress->interval_ns);
+    progress->live = live;
+    if (progress->interval_ns == 0)
+        return;
+    progress->figures.has_p99 = live->block != NULL && live_window_open(&progress->window);
+    if (progress->figures.has_p99)
+        live_add(live, &progress->client);
+    loop_timer_start(loop, &progress->timer, loop_clock_ns(loop) + progress->interval_ns);
 }
 
 void progress_stop(struct progress *progress)
 {
-    if (progress->loop != NULL)
+    if (progress->loop != NULL) {
         loop_timer_stop(progress->loop, &progress->timer);
+        loop_timer_stop(progress->loop, &progress->late);
+    }
+    if (progress->is_waiting)
+        write_line(progress);
     if (progress->is_in_place && progress->shown_columns > 0)
         show_in_place(progress, "");
 }
@@ -195,7 +247,16 @@ void progress_stop(struct progress *progress)
 void progress_note(struct progress *progress, const char *note)
 {
     progress->note = note;
+    if (progress->interval_ns == 0)
+        return;
+    if (progress->is_waiting) {
+        loop_timer_stop(progress->loop, &progress->late);
+        write_line(progress); /* the interval before goes first */
+    }
+    /* At any time, so finer than the lines of the intervals. */
     uint64_t resolution_ns = progress->resolution_ns;
-    if (progress->interval_ns > 0) /* at any time, so finer than the lines of the intervals */
-        show(progress, resolution_ns < NOTE_RESOLUTION_NS ? resolution_ns : NOTE_RESOLUTION_NS);
+    take_figures(progress, resolution_ns < NOTE_RESOLUTION_NS ? resolution_ns : NOTE_RESOLUTION_NS);
+    if (!progress->is_in_place)
+        progress->figures.is_p99_known = false;
+    write_line(progress);
 }

@@ -128,19 +128,27 @@ struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns)
     return (struct metric_value){.is_known = true, .rate = per_s};
 }
 
-static uint64_t count_ended(const struct campaign_result *result)
+static uint64_t count_ended(const uint64_t runs_by_outcome[OUTCOME_COUNT])
 {
     uint64_t ended = 0;
     for (int outcome = 0; outcome < OUTCOME_COUNT; outcome++)
-        ended += result->runs_by_outcome[outcome];
+        ended += runs_by_outcome[outcome];
     return ended;
+}
+
+uint64_t report_warmup_errors(const struct campaign_result *result)
+{
+    const uint64_t *outcomes = result->warmup.runs_by_outcome;
+    return count_ended(outcomes) - outcomes[OUTCOME_COMPLETED];
 }
 
 static void compute_store(struct metric_value metrics[METRIC_COUNT],
                           const struct campaign_result *result)
 {
     const struct journal_io *io = &result->io;
-    uint64_t ended = count_ended(result);
+    /* The store's figures are of all runs. */
+    uint64_t ended =
+        count_ended(result->runs_by_outcome) + count_ended(result->warmup.runs_by_outcome);
     bool is_less = result->records_bytes < result->bytes_before; /* it could not be read back */
     uint64_t logical = is_less ? JOURNAL_NOT_KNOWN : result->records_bytes - result->bytes_before;
     bool is_written_known = io->wal_bytes != JOURNAL_NOT_KNOWN && io->db_bytes != JOURNAL_NOT_KNOWN;
@@ -212,16 +220,23 @@ static void compute_model(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_DELTAS] = whole(count->deltas);
 }
 
+/* What was there when the warm-up ended is not part of a rate since. */
+static uint64_t records_measured(const struct campaign_result *result)
+{
+    uint64_t records = report_records_new(result);
+    return records > result->warmup.records ? records - result->warmup.records : 0;
+}
+
 static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
                             const struct campaign_result *result)
 {
-    uint64_t ended = count_ended(result);
+    uint64_t ended = count_ended(result->runs_by_outcome);
     uint64_t completed = result->runs_by_outcome[OUTCOME_COMPLETED];
 
     metrics[METRIC_ELAPSED] = whole(result->elapsed_ns);
     metrics[METRIC_STARTED] = whole(result->started_unix_ns);
     metrics[METRIC_THROUGHPUT] = report_rate(completed, result->elapsed_ns);
-    metrics[METRIC_RECORD_RATE] = report_rate(report_records_new(result), result->elapsed_ns);
+    metrics[METRIC_RECORD_RATE] = report_rate(records_measured(result), result->elapsed_ns);
     metrics[METRIC_RUNS_STARTED] = whole(result->runs_started);
     metrics[METRIC_RUNS_COMPLETED] = whole(completed);
     metrics[METRIC_ERRORS] = whole(ended - completed);

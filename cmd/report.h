@@ -21,6 +21,7 @@
 #include "cmd/output_file.h"
 #include "cmd/slo_watch.h"
 #include "cmd/version.h"
+#include "cmd/warmup.h"
 #include "engine/base/units.h"
 #include "engine/campaign.h"
 
@@ -149,7 +150,10 @@ struct report {
     size_t warning_count;
     struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
     size_t slos_missed;
-    struct slo_abort slo_abort; /* set before it is written */
+    bool shows_histogram; /* in the text; set before it is written, as is the next */
+    bool is_utf8;
+    const struct warmup *warmup; /* likewise; NULL: not known */
+    struct slo_abort slo_abort;  /* set before it is written */
 };
 
 struct report_format {
@@ -223,8 +227,15 @@ const char *report_signal_name(int signal); /* "SIGINT", "SIGTERM" */
 /* A value in the unit of an objective's bound. */
 void report_format_slo(const struct slo *slo, double value, char text[UNITS_TEXT_BYTES]);
 
+/* Blocks, or number signs where the locale knows no other. Nothing of an empty one. */
+void report_print_histogram(FILE *out, const struct hist *hist, bool is_utf8);
+bool report_is_utf8(void);
+
 /* A count a second; 0 when there was no time. */
 struct metric_value report_rate(uint64_t count, uint64_t elapsed_ns);
+
+/* Runs of the warm-up that ended and did not complete. */
+uint64_t report_warmup_errors(const struct campaign_result *result);
 
 /* Records that this process has added, by reading back. */
 uint64_t report_records_new(const struct campaign_result *result);

@@ -18,7 +18,7 @@ static int write_csv(FILE *out, const struct report *report)
     const struct intervals *intervals = report->intervals;
     uint64_t start_ns = 0;
     (void)fputs("start_s,end_s,started,ended,errors,records,in_flight,backlog,runs_per_s,"
-                "records_per_s,p50_s,p99_s\n",
+                "records_per_s,p50_s,p99_s,warmup\n",
                 out);
     for (size_t i = 0; intervals != NULL && i < intervals->count; i++) {
         const struct interval *row = &intervals->rows[i];
@@ -32,7 +32,7 @@ static int write_csv(FILE *out, const struct report *report)
                       report_rate(row->records, length_ns).rate);
         write_time(out, row->p50_ns);
         write_time(out, row->p99_ns);
-        (void)fputc('\n', out);
+        (void)fprintf(out, ",%d\n", row->is_warmup);
         start_ns = row->end_ns;
     }
     return 0;

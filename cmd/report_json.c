@@ -195,6 +195,9 @@ static json_t *config(bool *failed, const struct report *report)
     bool is_resume = campaign->mode == JOURNAL_RESUME;
     set(failed, object, "runs", is_counted ? whole(campaign->runs) : json_null());
     set(failed, object, "duration_ns", is_counted ? json_null() : whole(campaign->duration_ns));
+    set(failed, object, "warmup_ns", whole(campaign->warmup_ns));
+    set(failed, object, "steady_ratio",
+        options->steady_ratio > 0 ? rate(options->steady_ratio) : json_null());
     set(failed, object, "rate_runs_per_s", rate(campaign->arrival.rate));
     set(failed, object, "arrival", arrival(campaign));
     set(failed, object, "stages", stages(failed, &campaign->arrival));
@@ -235,6 +238,7 @@ static json_t *config(bool *failed, const struct report *report)
     set(failed, object, "shards", whole_or_null(campaign->shards));
     set(failed, object, "connections", whole_or_null(campaign->connections));
     set(failed, object, "retry_for_ns", whole(campaign->retry_for_ns));
+    set(failed, object, "histogram", json_boolean(options->is_histogram));
     set(failed, object, "slo_abort", json_boolean(options->is_slo_abort));
     set(failed, object, "slo_delay_ns", whole(options->slo_delay_ns));
     return object;
@@ -250,6 +254,36 @@ static json_t *slo_abort(bool *failed, const struct report *report)
     set(failed, object, "objective", text_or_null(report->options->slos[abort->slo].text));
     set(failed, object, "value", rate(abort->value));
     set(failed, object, "at_ns", whole(abort->at_ns));
+    return object;
+}
+
+static json_t *steady(bool *failed, const struct report *report)
+{
+    const struct warmup *warmup = report->warmup;
+    if (report->options->steady_ratio <= 0 || warmup == NULL)
+        return json_null();
+    json_t *object = json_object();
+    set(failed, object, "is_reached", json_boolean(warmup->is_steady));
+    set(failed, object, "slope_ratio", warmup->is_slope_known ? rate(warmup->slope) : json_null());
+    set(failed, object, "window_ns", whole(STEADY_WINDOW * warmup->interval_ns));
+    return object;
+}
+
+static json_t *warmup(bool *failed, const struct report *report)
+{
+    const struct campaign_warmup *warmup = &report->result->warmup;
+    if (!campaign_has_warmup(&report->options->campaign))
+        return json_null();
+    json_t *object = json_object();
+    set(failed, object, "is_over", json_boolean(warmup->is_over));
+    set(failed, object, "elapsed_ns", whole(warmup->elapsed_ns));
+    set(failed, object, "runs_started", whole(warmup->runs_started));
+    set(failed, object, "runs_due", whole_or_null(warmup->runs_due));
+    set(failed, object, "runs_completed", whole(warmup->runs_by_outcome[OUTCOME_COMPLETED]));
+    set(failed, object, "errors", whole(report_warmup_errors(report->result)));
+    set(failed, object, "runs_abandoned", whole(warmup->runs_abandoned));
+    set(failed, object, "records", whole(warmup->records));
+    set(failed, object, "steady", steady(failed, report));
     return object;
 }
 
@@ -273,6 +307,7 @@ static json_t *result(bool *failed, const struct report *report)
         text_or_null(journal_error[0] == '\0' ? NULL : journal_error));
     set(failed, object, "slo_abort", slo_abort(failed, report));
     set(failed, object, "started", json_string(report_time(campaign->started_unix_ns, started)));
+    set(failed, object, "warmup", warmup(failed, report));
     return object;
 }
 
@@ -321,6 +356,7 @@ static json_t *latency(bool *failed, const struct campaign_result *campaign)
     set(failed, object, "lag", histogram(failed, campaign->lag));
     set(failed, object, "dispatch", histogram(failed, campaign->dispatch));
     set(failed, object, "overshoot", histogram(failed, campaign->overshoot));
+    set(failed, object, "warmup", histogram(failed, campaign->warmup.response));
     return object;
 }
 
@@ -344,6 +380,7 @@ static json_t *intervals(bool *failed, const struct intervals *intervals)
         set(failed, object, "backlog", whole(row->backlog));
         set(failed, object, "p50_ns", time_or_null(row->p50_ns));
         set(failed, object, "p99_ns", time_or_null(row->p99_ns));
+        set(failed, object, "is_warmup", json_boolean(row->is_warmup));
         append(failed, array, object);
     }
     return array;

@@ -142,6 +142,8 @@ static void print_what_is_not_default(FILE *out, const struct campaign_config *c
     print_if_given(out, " reply-bytes=", &config->reply_bytes);
     if (config->history != HISTORY_DELTA)
         (void)fprintf(out, " history=%s", history_mode_name(config->history));
+    if (campaign_has_warmup(config))
+        (void)fprintf(out, " warmup=%s", units_format_duration_exact(config->warmup_ns, text));
     if (config->timeout_ns > 0)
         (void)fprintf(out, " timeout=%s", units_format_duration_exact(config->timeout_ns, text));
     print_model(out, &config->model);
@@ -167,6 +169,8 @@ void report_print_configuration(FILE *out, const struct report *report)
     print_what_is_not_default(out, config);
     if (result->is_resumed)
         (void)fprintf(out, " resume of campaign=%" PRIu64, result->campaign);
+    if (report->options->steady_ratio > 0)
+        (void)fprintf(out, " steady=%.9g%%", 100 * report->options->steady_ratio);
     if (config->arrival.rate > 0)
         (void)fprintf(out, " rate=%.9g/s", config->arrival.rate);
     for (uint32_t i = 0; i < config->arrival.stage_count; i++)
@@ -321,6 +325,38 @@ static void print_exchange(FILE *out, const struct report *report)
                   result->token_lag->count, count->deltas);
 }
 
+/* Whether the rate has come to rest, and how far it was from that. */
+static void print_steady(FILE *out, const struct report *report)
+{
+    const struct warmup *warmup = report->warmup;
+    char elapsed[UNITS_TEXT_BYTES];
+    char window[UNITS_TEXT_BYTES];
+    (void)units_format_duration(report->result->warmup.elapsed_ns, elapsed);
+    (void)units_format_duration_exact(STEADY_WINDOW * warmup->interval_ns, window);
+    (void)fprintf(out, "steady state: %s %s (", warmup->is_steady ? "after" : "not reached in",
+                  elapsed);
+    if (warmup->is_slope_known)
+        (void)fprintf(out, "slope %.2g%% over %s; at most %.9g%% was asked for)\n",
+                      100 * warmup->slope, window, 100 * report->options->steady_ratio);
+    else
+        (void)fputs("too little has ended to tell)\n", out);
+}
+
+static void print_warmup(FILE *out, const struct report *report)
+{
+    const struct campaign_warmup *warmup = &report->result->warmup;
+    char elapsed[UNITS_TEXT_BYTES];
+    if (!campaign_has_warmup(&report->options->campaign))
+        return;
+    (void)fprintf(out, "warm-up%s: %s, %" PRIu64 " runs that are not in the figures of runs, ",
+                  warmup->is_over ? "" : ", which did not end",
+                  units_format_duration(warmup->elapsed_ns, elapsed), warmup->runs_started);
+    print_percentiles(out, warmup->response);
+    (void)fprintf(out, " errors=%" PRIu64 "\n", report_warmup_errors(report->result));
+    if (report->options->steady_ratio > 0 && report->warmup != NULL)
+        print_steady(out, report);
+}
+
 /* In a closed loop nobody knows what an arrival would have waited. */
 static void print_load(FILE *out, const struct report *report)
 {
@@ -374,10 +410,13 @@ static int write_text(FILE *out, const struct report *report)
         print_store(out, report);
     print_exchange(out, report);
     print_trouble(out, report);
+    print_warmup(out, report);
     if (report->result->is_resumed)
         print_resumed(out, report); /* which is no load that is measured */
     else
         print_load(out, report);
+    if (report->shows_histogram)
+        report_print_histogram(out, report->result->response, report->is_utf8);
     print_slos(out, report);
     (void)fprintf(out, "errors=%" PRId64 "\n", metrics[METRIC_ERRORS].whole);
     return 0;

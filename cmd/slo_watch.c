@@ -23,7 +23,7 @@ static void on_seen(struct live_client *client, const struct live *live)
 {
     struct slo_watch *watch = container_of(client, struct slo_watch, client);
     const struct campaign_view *view = &live->view;
-    uint64_t elapsed_ns = campaign_progress(watch->campaign).elapsed_ns;
+    uint64_t elapsed_ns = campaign_progress(watch->campaign).measured_ns;
     struct slo_figures figures = {
         .response = view->hists[WATCH_RESPONSE],
         .service = view->hists[WATCH_SERVICE],

@@ -58,9 +58,12 @@ static uint64_t start_together(struct campaign *c)
 {
     if (atomic_fetch_add(&c->at_start, 1) + 1 == c->worker_count) {
         uint64_t now_ns = clock_monotonic_ns();
-        if (c->config->duration_ns > 0)
-            c->load.until_ns = now_ns + c->config->duration_ns;
         c->started_unix_ns = clock_realtime_ns();
+        uint64_t issuing_ns = campaign_issuing_ns(c->config);
+        if (issuing_ns > 0 && !c->config->is_steady)
+            c->load.until_ns = now_ns + issuing_ns;
+        if (c->load.has_warmup && !c->config->is_steady)
+            c->load.measured_from_ns = now_ns + c->config->warmup_ns;
         atomic_store(&c->start_ns, now_ns);
     }
     while (atomic_load(&c->start_ns) == 0)
@@ -86,7 +89,8 @@ static void wait_for_all(struct campaign *c)
 {
     lock(c);
     if (atomic_fetch_add(&c->done, 1) + 1 == c->worker_count) {
-        c->cpu_ns = resource_cpu_ns() - c->cpu_ns;
+        uint64_t before_ns = atomic_load(&c->load.cpu_before_ns); /* after a warm-up */
+        c->cpu_ns = resource_cpu_ns() - (before_ns != 0 ? before_ns : c->cpu_ns);
         journal_io(c->journal, &c->io_after);
         c->heap_delta_bytes = (int64_t)resource_heap_bytes() - (int64_t)c->heap_bytes;
         read_interference(c);
@@ -229,6 +233,23 @@ static void set_up_workers(struct campaign *c)
     }
 }
 
+static void set_up_load(struct campaign *c)
+{
+    const struct campaign_config *config = c->config;
+    struct load *load = &c->load;
+    load_init(load, config->runs > 0 ? config->runs : UINT64_MAX, UINT64_MAX);
+    load->plan = campaign_is_open_loop(config) ? &config->arrival : NULL;
+    load->has_warmup = campaign_has_warmup(config);
+    if (!load->has_warmup)
+        return;
+    load->measured_from_ns = UINT64_MAX;
+    if (load->plan == NULL || config->runs == 0)
+        return;
+    /* The arrivals of the warm-up have numbers, too. */
+    load->runs =
+        config->is_steady ? UINT64_MAX : config->runs + load_count_before(load, config->warmup_ns);
+}
+
 static struct campaign *new_campaign(const struct campaign_config *config, struct loop *waiter)
 {
     struct campaign *c =
@@ -236,8 +257,7 @@ static struct campaign *new_campaign(const struct campaign_config *config, struc
     if (c == NULL)
         return NULL;
     *c = (struct campaign){.config = config, .waiter = waiter, .ledger_fd = -1};
-    load_init(&c->load, config->runs > 0 ? config->runs : UINT64_MAX, UINT64_MAX);
-    c->load.plan = campaign_is_open_loop(config) ? &config->arrival : NULL;
+    set_up_load(c);
     c->worker_count = memory_plan_workers(config);
     c->workers = calloc(c->worker_count, sizeof(c->workers[0]));
     c->threads = calloc(c->worker_count, sizeof(c->threads[0]));
@@ -350,12 +370,14 @@ uint64_t campaign_count_due(struct campaign *c, uint64_t now_ns)
 {
     uint64_t start_ns = atomic_load(&c->start_ns);
     uint64_t until_ns = c->stopped_ns != 0 && c->stopped_ns < now_ns ? c->stopped_ns : now_ns;
+    uint64_t from_ns = atomic_load(&c->load.measured_from_ns);
     if (c->load.plan == NULL || start_ns == 0)
         return 0;
     if (c->due.load == NULL)
         load_share_init(&c->due, &c->load, 0, 1, start_ns);
     for (; c->due.due_ns <= until_ns && c->due.due_ns != UINT64_MAX; c->runs_due++) {
         c->issuing_ns = c->due.due_ns - start_ns;
+        c->runs_due_warmup += c->due.due_ns < from_ns;
         load_share_pass(&c->due);
     }
     return c->runs_due;
@@ -369,8 +391,15 @@ struct campaign_progress campaign_progress(struct campaign *c)
         .elapsed_ns = start_ns != 0 ? now_ns - start_ns : 0,
         .runs_due = campaign_count_due(c, now_ns),
     };
+    uint64_t from_ns = atomic_load(&c->load.measured_from_ns);
+    sum.is_warming = now_ns < from_ns;
+    sum.measured_ns = start_ns == 0 || sum.is_warming ? 0
+                      : c->load.has_warmup            ? now_ns - from_ns
+                                                      : sum.elapsed_ns;
     for (uint32_t i = 0; i < c->worker_count; i++) {
         const struct worker_progress *p = &c->workers[i].progress;
+        sum.warmup_ended += atomic_load_explicit(&p->warmup_ended, memory_order_acquire);
+        sum.warmup_started += atomic_load_explicit(&p->warmup_started, memory_order_relaxed);
         /* In this order, or more would seem to have ended than started. */
         sum.runs_ended += atomic_load_explicit(&p->runs_ended, memory_order_acquire);
         sum.runs_started += atomic_load_explicit(&p->runs_started, memory_order_relaxed);
@@ -412,6 +441,24 @@ bool campaign_seen(const struct campaign *c, struct campaign_view *view)
                 hist_merge(view->hists[h], is_at_rest ? at_rest[h] : w->snapshot.hists[h]);
     }
     return true;
+}
+
+void campaign_measure(struct campaign *c)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t from_ns = now_ns + CAMPAIGN_LEAD_NS;
+    if (!c->load.has_warmup || atomic_load(&c->load.measured_from_ns) != UINT64_MAX)
+        return;
+    uint64_t due = campaign_count_due(c, now_ns);
+    for (struct load_share ahead = c->due; c->load.plan != NULL && ahead.due_ns < from_ns; due++)
+        load_share_pass(&ahead);
+    if (c->load.plan != NULL && c->config->runs > 0)
+        atomic_store(&c->load.runs, due + c->config->runs);
+    if (c->config->duration_ns > 0)
+        atomic_store(&c->load.until_ns, from_ns + c->config->duration_ns);
+    atomic_store(&c->load.measured_from_ns, from_ns);
+    for (uint32_t i = 0; i < c->worker_count; i++)
+        loop_wake(&c->workers[i].sched.loop);
 }
 
 /* Those that wait for an arrival are told. */

@@ -16,6 +16,7 @@
 
 #include "engine/agent.h"
 #include "engine/arrival.h"
+#include "engine/base/clock.h"
 #include "engine/base/dist.h"
 #include "engine/base/err.h"
 #include "engine/base/hist.h"
@@ -50,12 +51,15 @@ enum campaign_watch {
     WATCH_RETRIED,
     WATCH_TOKEN,
     WATCH_DISPATCH,
+    WATCH_WARMUP,
     WATCH_COUNT,
 };
 
 struct campaign_config {
     uint64_t runs; /* 0: as many as start within duration_ns, or as the schedule has */
     uint64_t duration_ns;
+    uint64_t warmup_ns;          /* before what is measured; with is_steady, the longest */
+    bool is_steady;              /* the warm-up lasts until campaign_measure() */
     struct arrival_plan arrival; /* of an open loop; without a rate or stages the loop is closed */
     uint32_t concurrency;        /* 1 to CAMPAIGN_CONCURRENCY_MAX */
     uint32_t threads; /* 1 to CAMPAIGN_THREADS_MAX; never more than concurrency are used */
@@ -98,6 +102,20 @@ static inline bool campaign_is_open_loop(const struct campaign_config *config)
     return config->arrival.rate > 0 || config->arrival.stage_count > 0;
 }
 
+/* A resumed campaign's was over, or is not begun again. */
+static inline bool campaign_has_warmup(const struct campaign_config *config)
+{
+    return config->warmup_ns > 0 && config->mode == JOURNAL_NEW;
+}
+
+/* For how long runs are started, the warm-up included; 0: until there are enough. Stages begin with
+ * the warm-up and last as long as they do. */
+static inline uint64_t campaign_issuing_ns(const struct campaign_config *config)
+{
+    bool is_added = config->duration_ns > 0 && config->arrival.stage_count == 0;
+    return config->duration_ns + (is_added && campaign_has_warmup(config) ? config->warmup_ns : 0);
+}
+
 /* What a configuration needs, estimated from sizes and shape, before anything is allocated. */
 uint64_t campaign_memory_estimate_bytes(const struct campaign_config *config);
 
@@ -111,6 +129,11 @@ struct campaign_progress {
     uint64_t runs_due;   /* that the schedule has had start by now; a closed loop has none */
     uint64_t errors;
     uint64_t records; /* acked */
+    bool is_warming;
+    uint64_t measured_ns; /* of the time, what came after the warm-up */
+    /* Of the runs, those that were to start before its end; they are not measured. */
+    uint64_t warmup_started;
+    uint64_t warmup_ended;
 };
 
 /* What had been measured when the workers last looked. */
@@ -119,8 +142,25 @@ struct campaign_view {
     uint64_t failed;                 /* runs that ended and did not complete */
 };
 
+/* Runs that were to start before the warm-up's end: they count into nothing else but what is said
+ * to be of all runs. */
+struct campaign_warmup {
+    bool is_over;
+    uint64_t elapsed_ns;
+    uint64_t runs_started;
+    uint64_t runs_due; /* of an open loop */
+    uint64_t runs_by_outcome[OUTCOME_COUNT];
+    uint64_t runs_abandoned;
+    uint64_t records;      /* acked until its end, of whichever runs */
+    struct hist *response; /* completed runs */
+};
+
+/* With a warm-up, of the runs that were to start after it. Of all runs are: the records and what
+ * they cost the store, model and tool calls, peaks, and memory. Of all that happened after the
+ * warm-up are: append, lag, overshoot, cpu_ns and busiest. */
 struct campaign_result {
-    uint64_t elapsed_ns;      /* first start to last end */
+    struct campaign_warmup warmup;
+    uint64_t elapsed_ns;      /* first start, or the warm-up's end, to last end */
     uint64_t started_unix_ns; /* the first start by the time of day */
     uint64_t runs_started;
     uint64_t runs_due;    /* that an open loop had start until it ended or was stopped */
@@ -210,6 +250,10 @@ struct campaign_progress campaign_progress(struct campaign *campaign);
 void campaign_look(struct campaign *campaign);
 /* True once all have answered what campaign_look() has asked: then `view` has the sums. */
 bool campaign_seen(const struct campaign *campaign, struct campaign_view *view);
+/* Ends a warm-up that lasts until it is steady: a little later, so that all workers know of it
+ * before. Runs that are to start from then on are measured. */
+#define CAMPAIGN_LEAD_NS (10 * NS_PER_MS)
+void campaign_measure(struct campaign *campaign);
 void campaign_stop(struct campaign *campaign);          /* start no new runs */
 void campaign_abandon(struct campaign *campaign);       /* let go of those in flight */
 bool campaign_is_done(const struct campaign *campaign); /* all workers have come to their end */

@@ -22,9 +22,15 @@ static void add_model_count(struct model_count *sum, const struct model_count *c
 static void merge_worker(struct campaign_result *result, const struct worker *w)
 {
     struct journal_totals totals = journal_writer_totals(w->env.journal);
-    for (unsigned i = 0; i < OUTCOME_COUNT; i++)
+    uint64_t warmup_started = atomic_load(&w->progress.warmup_started);
+    for (unsigned i = 0; i < OUTCOME_COUNT; i++) {
         result->runs_by_outcome[i] += w->runs_by_outcome[i];
-    result->runs_started += atomic_load(&w->progress.runs_started);
+        result->warmup.runs_by_outcome[i] += w->warmup.runs_by_outcome[i];
+    }
+    result->runs_started += atomic_load(&w->progress.runs_started) - warmup_started;
+    result->warmup.runs_started += warmup_started;
+    result->warmup.runs_abandoned += w->warmup.runs_abandoned;
+    result->warmup.records += w->warmup.records;
     result->runs_queued += w->runs_queued;
     result->runs_abandoned += w->runs_abandoned;
     result->records += w->readback.records;
@@ -69,6 +75,7 @@ static void merge_hists(struct campaign *c, struct campaign_result *result)
         hist_merge(first->lag, w->lag);
         hist_merge(first->dispatch, w->dispatch);
         hist_merge(first->overshoot, w->overshoot);
+        hist_merge(first->warmup.response, w->warmup.response);
     }
     result->response = first->response;
     result->service = first->service;
@@ -79,6 +86,7 @@ static void merge_hists(struct campaign *c, struct campaign_result *result)
     result->lag = first->lag;
     result->dispatch = first->dispatch;
     result->overshoot = first->overshoot;
+    result->warmup.response = first->warmup.response;
 }
 
 /* A server's tables may shrink meanwhile. */
@@ -126,6 +134,8 @@ static uint64_t runs_not_begun(const struct campaign *c)
 {
     uint64_t begun = c->recovery.runs_begun;
     bool is_resumed = c->config->mode == JOURNAL_RESUME;
+    if (c->config->warmup_ns > 0)
+        return 0; /* nor where there was a warm-up */
     return is_resumed && c->config->runs > begun ? c->config->runs - begun : 0;
 }
 
@@ -152,6 +162,34 @@ static int hold_against_acks(const struct campaign_result *result, uint64_t ends
                           "%" PRIu64 " runs ended and the journal holds the end of %" PRIu64, ended,
                           ends);
     return 0;
+}
+
+/* What a warm-up has taken of the time, the rest being what is measured: from its end, which it may
+ * not have come to, until ended_ns. */
+static void split_time(struct campaign *c, struct campaign_result *result, uint64_t begun_ns,
+                       uint64_t ended_ns)
+{
+    uint64_t start_ns = atomic_load(&c->start_ns);
+    uint64_t from_ns = atomic_load(&c->load.measured_from_ns);
+    uint64_t until_ns = atomic_load(&c->load.until_ns);
+    uint64_t all_ended_ns = c->stopped_ns > ended_ns ? c->stopped_ns : ended_ns;
+    for (uint32_t i = 0; i < c->worker_count; i++)
+        if (start_ns + c->workers[i].warmup.elapsed_ns > all_ended_ns)
+            all_ended_ns = start_ns + c->workers[i].warmup.elapsed_ns;
+    if (!c->load.has_warmup)
+        from_ns = start_ns;
+    result->warmup.is_over = from_ns <= all_ended_ns;
+    if (from_ns > all_ended_ns)
+        from_ns = all_ended_ns;
+    result->warmup.elapsed_ns = from_ns - start_ns;
+    result->elapsed_ns = ended_ns > from_ns ? ended_ns - from_ns : 0;
+    result->begun_ns = begun_ns > from_ns ? begun_ns - from_ns : 0;
+    result->runs_due = campaign_count_due(c, all_ended_ns);
+    result->runs_due -= c->runs_due_warmup;
+    result->warmup.runs_due = c->runs_due_warmup;
+    bool is_timed = c->config->duration_ns > 0 && c->stopped_ns == 0;
+    uint64_t issued_ns = is_timed ? until_ns : start_ns + c->issuing_ns;
+    result->issuing_ns = issued_ns > from_ns ? issued_ns - from_ns : 0;
 }
 
 int campaign_finish(struct campaign *c, struct campaign_result *result, struct errmsg *why)
@@ -200,17 +238,17 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         result->io.commits = result->batches;
     (void)journal_has_failed(c->journal, &result->journal_error);
     result->is_total_alloc_known = result->total_alloc_bytes > 0;
-    result->elapsed_ns = ended_ns - start_ns;
-    result->begun_ns = begun_ns - start_ns;
-    result->stolen = share_stolen(&c->ticks, result->elapsed_ns);
-    result->throttled = share_throttled(c->throttled_ns, result->elapsed_ns, c->worker_count);
-    result->runs_due = campaign_count_due(c, ended_ns);
-    bool is_timed = c->config->duration_ns > 0 && c->stopped_ns == 0;
-    result->issuing_ns = is_timed ? c->config->duration_ns : c->issuing_ns;
+    split_time(c, result, begun_ns, ended_ns);
+    /* These two are of the warm-up, too. */
+    uint64_t whole_ns = result->warmup.elapsed_ns + result->elapsed_ns;
+    result->stolen = share_stolen(&c->ticks, whole_ns);
+    result->throttled = share_throttled(c->throttled_ns, whole_ns, c->worker_count);
     result->recovery_ns = c->recovery_ns + resuming_ns;
     uint64_t ended = 0;
     for (unsigned i = 0; i < OUTCOME_COUNT; i++)
-        ended += outcome_is_recorded((enum outcome)i) ? result->runs_by_outcome[i] : 0;
+        ended += outcome_is_recorded((enum outcome)i)
+                     ? result->runs_by_outcome[i] + result->warmup.runs_by_outcome[i]
+                     : 0;
     if (failed != NULL)
         return errmsg_set(why, -EIO, "the journal cannot be read back: %s", failed->why.text);
     return hold_against_acks(result, ends, c->before.ends, ended, why);

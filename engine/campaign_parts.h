@@ -28,8 +28,9 @@ struct campaign {
     struct load load;
     struct load_share due; /* of an open loop: what the schedule has by now, of all workers */
     uint64_t runs_due;
-    uint64_t issuing_ns; /* until the last of them was due */
-    uint64_t stopped_ns; /* 0: it was not */
+    uint64_t runs_due_warmup; /* of these */
+    uint64_t issuing_ns;      /* until the last of them was due */
+    uint64_t stopped_ns;      /* 0: it was not */
     struct worker *workers;
     struct thread *threads;
     uint32_t worker_count;

@@ -8,6 +8,36 @@ void load_init(struct load *load, uint64_t runs, uint64_t until_ns)
     *load = (struct load){.runs = runs, .until_ns = until_ns};
 }
 
+bool load_claim_warmup(struct load *load, uint64_t now_ns, uint64_t *run)
+{
+    if (load_is_stopped(load) || now_ns >= atomic_load(&load->until_ns))
+        return false;
+    *run = atomic_fetch_add_explicit(&load->next_run, 1, memory_order_relaxed);
+    return true;
+}
+
+bool load_claim_measured(struct load *load, uint64_t *run)
+{
+    uint64_t runs = atomic_load_explicit(&load->runs, memory_order_relaxed);
+    if (atomic_load_explicit(&load->measured, memory_order_relaxed) >= runs ||
+        atomic_fetch_add_explicit(&load->measured, 1, memory_order_relaxed) >= runs)
+        return false;
+    *run = atomic_fetch_add_explicit(&load->next_run, 1, memory_order_relaxed);
+    return true;
+}
+
+uint64_t load_count_before(const struct load *load, uint64_t at_ns)
+{
+    struct arrivals arrivals;
+    uint64_t count = 0;
+    uint64_t number = 0;
+    uint64_t due_ns = 0;
+    arrivals_init(&arrivals, load->plan, 0, 1);
+    while (arrivals_next(&arrivals, &number, &due_ns) && due_ns < at_ns)
+        count++;
+    return count;
+}
+
 void load_share_pass(struct load_share *share)
 {
     uint64_t at_ns = 0;
@@ -46,5 +76,5 @@ void load_stop(struct load *load)
 uint64_t load_claimed(const struct load *load)
 {
     uint64_t next = atomic_load(&load->next_run);
-    return next < load->runs ? next : load->runs;
+    return next < load->runs || load->has_warmup ? next : load->runs;
 }

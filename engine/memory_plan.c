@@ -264,12 +264,18 @@ static bool is_kept_in_memory(const struct campaign_config *config)
 /* Arrivals at random may be more than are expected: six deviations. */
 uint64_t memory_plan_runs(const struct campaign_config *config)
 {
-    if (config->runs > 0 || config->duration_ns == 0 || !campaign_is_open_loop(config))
+    uint64_t issuing_ns = campaign_issuing_ns(config);
+    bool has_warmup = campaign_has_warmup(config);
+    if (has_warmup && !campaign_is_open_loop(config))
+        return 0;
+    if (has_warmup && config->duration_ns == 0)
+        issuing_ns = config->warmup_ns; /* and then as many as are counted */
+    else if (config->runs > 0 || config->duration_ns == 0 || !campaign_is_open_loop(config))
         return config->runs;
-    double expected = arrival_plan_expected(&config->arrival, config->duration_ns);
+    double expected = arrival_plan_expected(&config->arrival, issuing_ns);
     if (config->arrival.process == ARRIVAL_POISSON)
         expected += 6 * sqrt(expected);
-    return (uint64_t)expected + 1;
+    return config->runs + (uint64_t)expected + 1;
 }
 
 uint64_t memory_plan_runs_in_flight(const struct campaign_config *config)

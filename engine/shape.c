@@ -56,6 +56,10 @@ void shape_write(const struct campaign_config *config, char text[SHAPE_BYTES_MAX
     write_number(&w, "turns", config->turns);
     json_write_literal(&w, ",");
     write_number(&w, "tools", config->tools);
+    if (config->warmup_ns > 0) {
+        json_write_literal(&w, ",");
+        write_number(&w, "warmup_ns", config->warmup_ns);
+    }
     write_text(&w, "effect", tool_effect_name(config->tool_effect));
     write_text(&w, "history", history_mode_name(config->history));
     write_text(&w, "latency", config->latency.spec);
@@ -115,6 +119,7 @@ static const struct field fields[] = {
     FIELD("model_timeout_ns", model.rules.timeout_ns, FIELD_U64, 0, NS_MAX_DURATION),
     FIELD("model_retries", model.rules.retries, FIELD_U32, 0, AGENT_RETRIES_MAX),
     FIELD("hedge_ns", model.rules.hedge_ns, FIELD_U64, 0, NS_MAX_DURATION),
+    FIELD("warmup_ns", warmup_ns, FIELD_U64, 0, NS_MAX_DURATION),
 };
 
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]), FIELDS_NEEDED = 13 };

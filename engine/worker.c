@@ -88,6 +88,8 @@ static void start_run(struct worker *w, struct run *run, uint64_t number, uint64
                       uint64_t now_ns)
 {
     count(&w->progress.runs_started);
+    if (intended_ns < w->measured_from_ns)
+        count(&w->progress.warmup_started);
     if (w->deadlines != NULL)
         start_deadline(w, run, now_ns + w->shape.timeout_ns);
     run_start(run, &w->env, number, intended_ns, now_ns);
@@ -101,7 +103,10 @@ static bool start_next(struct worker *w, struct run *run, uint64_t intended_ns, 
         return false;
     if (w->recovery != NULL)
         return !load_is_stopped(w->load) && resume_next(w, run, intended_ns);
-    if (!load_claim(w->load, now_ns, &number))
+    bool is_claimed = intended_ns < w->measured_from_ns
+                          ? load_claim_warmup(w->load, now_ns, &number)
+                          : load_claim(w->load, now_ns, &number);
+    if (!is_claimed)
         return false;
     start_run(w, run, number, intended_ns, now_ns);
     return true;
@@ -156,8 +161,10 @@ static void start_arrived(struct worker *w, struct run *run, uint64_t free_ns)
     uint64_t now_ns = loop_clock_ns(&w->sched.loop);
     load_share_pass(&w->share);
     w->begun_ns = now_ns;
-    w->runs_queued += free_ns > due_ns;
-    hist_record(w->dispatch, now_ns - (free_ns > due_ns ? free_ns : due_ns));
+    if (due_ns >= w->measured_from_ns) {
+        w->runs_queued += free_ns > due_ns;
+        hist_record(w->dispatch, now_ns - (free_ns > due_ns ? free_ns : due_ns));
+    }
     start_run(w, run, number, due_ns, now_ns);
 }
 
@@ -220,11 +227,24 @@ static void step_open_slot(struct task *task, uint64_t now_ns)
     await_arrival(w);
 }
 
-static void on_run_ended(struct run_env *env, struct run *run, uint64_t now_ns)
+static void count_warmup_run(struct worker *w, enum outcome outcome, uint64_t response_ns)
 {
-    struct worker *w = worker_of(env);
+    w->warmup.runs_by_outcome[outcome]++;
+    if (outcome == OUTCOME_COMPLETED)
+        hist_record(w->warmup.response, response_ns);
+    else
+        count(&w->progress.errors);
+    count(&w->progress.warmup_ended);
+}
+
+static inline void count_run(struct worker *w, const struct run *run, uint64_t now_ns)
+{
     enum outcome outcome = run->agent.outcome;
     uint64_t response_ns = now_ns - run->intended_ns;
+    if (run->intended_ns < w->measured_from_ns) {
+        count_warmup_run(w, outcome, response_ns);
+        return;
+    }
     w->ended_ns = now_ns;
     w->runs_by_outcome[outcome]++;
     if (outcome == OUTCOME_COMPLETED) {
@@ -242,6 +262,12 @@ static void on_run_ended(struct run_env *env, struct run *run, uint64_t now_ns)
         hist_record(w->failed, response_ns);
         count(&w->progress.errors);
     }
+}
+
+static void on_run_ended(struct run_env *env, struct run *run, uint64_t now_ns)
+{
+    struct worker *w = worker_of(env);
+    count_run(w, run, now_ns);
     if (env->has_store_failed)
         load_stop(w->load); /* a store that refuses records is not worth more runs */
     count(&w->progress.runs_ended);
@@ -268,6 +294,16 @@ static void on_patience_over(struct timer *timer, uint64_t now_ns)
     container_of(timer, struct worker, patience)->is_impatient = true;
 }
 
+static void abandon_run(struct worker *w, struct run *run)
+{
+    run_abandon(run);
+    run->agent.state = AGENT_ENDED;
+    if (run->intended_ns < w->measured_from_ns)
+        w->warmup.runs_abandoned++;
+    else
+        w->runs_abandoned++;
+}
+
 /* Lets go of all runs that no append keeps. The journal answers those, which then wait for
  * something else, and go the next time. True when none is left. */
 static bool abandon(struct worker *w)
@@ -286,11 +322,48 @@ static bool abandon(struct worker *w)
         }
         if (w->deadlines != NULL)
             loop_timer_stop(&w->sched.loop, &w->deadlines[i].timer);
-        run_abandon(run);
-        run->agent.state = AGENT_ENDED;
-        w->runs_abandoned++;
+        abandon_run(w, run);
     }
     return !is_one_left;
+}
+
+/* The end of the warm-up has been decided. Should it be over already, what has started since is to
+ * be measured, although nothing of its start has been. */
+static void learn_of_end(struct worker *w, uint64_t from_ns)
+{
+    uint64_t started = 0;
+    w->measured_from_ns = from_ns;
+    for (uint32_t i = 0; i < w->slots_filled; i++)
+        started += w->runs[i].agent.state != AGENT_ENDED && w->runs[i].intended_ns >= from_ns;
+    atomic_fetch_sub(&w->progress.warmup_started, started);
+    atomic_fetch_add(&w->load->measured, started);
+    if (w->load->plan != NULL && w->share.number >= atomic_load(&w->load->runs))
+        w->share.due_ns = UINT64_MAX;
+}
+
+/* From here on what happens is measured, to whichever run. */
+static void begin_measuring(struct worker *w, uint64_t now_ns)
+{
+    uint64_t none = 0;
+    w->is_warming = false;
+    hist_init(w->append);
+    hist_init(w->lag);
+    hist_init(w->overshoot);
+    hist_init(w->token_lag);
+    w->warmup.records = journal_writer_totals(w->env.journal).records;
+    w->driven_from_ns = now_ns;
+    w->idle_ns = w->sched.loop.idle_ns;
+    (void)atomic_compare_exchange_strong(&w->load->cpu_before_ns, &none, resource_cpu_ns());
+}
+
+static __attribute__((noinline)) void go_on_warming(struct worker *w)
+{
+    uint64_t from_ns = atomic_load_explicit(&w->load->measured_from_ns, memory_order_acquire);
+    uint64_t now_ns = loop_clock_ns(&w->sched.loop);
+    if (from_ns != w->measured_from_ns)
+        learn_of_end(w, from_ns);
+    if (now_ns >= from_ns)
+        begin_measuring(w, now_ns);
 }
 
 void worker_list_hists(const struct worker *w, const struct hist *hists[WATCH_COUNT])
@@ -301,6 +374,7 @@ void worker_list_hists(const struct worker *w, const struct hist *hists[WATCH_CO
     hists[WATCH_RETRIED] = w->retried;
     hists[WATCH_TOKEN] = w->token_lag;
     hists[WATCH_DISPATCH] = w->dispatch;
+    hists[WATCH_WARMUP] = w->warmup.response;
 }
 
 /* Not inline, and seldom: the turn's path stays as short as it was. */
@@ -315,6 +389,8 @@ static __attribute__((noinline)) void take_snapshot(struct worker *w)
 static bool is_over(struct sched *sched)
 {
     struct worker *w = sched->owner;
+    if (w->is_warming)
+        go_on_warming(w);
     if (snapshot_is_asked(&w->snapshot))
         take_snapshot(w);
     bool is_all_begun = w->load->plan != NULL ? !has_arrivals(w) : w->slots_filled == w->slots;
@@ -335,9 +411,7 @@ static void give_up(struct worker *w)
         struct run *run = &w->runs[i];
         if (run->agent.state == AGENT_ENDED)
             continue;
-        run_abandon(run); /* its append is forgotten */
-        run->agent.state = AGENT_ENDED;
-        w->runs_abandoned++;
+        abandon_run(w, run); /* its append is forgotten */
     }
     loop_timer_stop(&w->sched.loop, &w->patience);
 }
@@ -345,7 +419,10 @@ static void give_up(struct worker *w)
 void worker_run(struct worker *w, uint64_t start_ns)
 {
     uint64_t allocated = resource_thread_allocated_bytes();
-    uint64_t idle_ns = w->sched.loop.idle_ns;
+    w->measured_from_ns = atomic_load(&w->load->measured_from_ns);
+    w->is_warming = w->load->has_warmup;
+    w->driven_from_ns = start_ns;
+    w->idle_ns = w->sched.loop.idle_ns;
     w->start_ns = start_ns;
     w->filler.kind = &filler_kind;
     timer_init(&w->patience, on_patience_over);
@@ -363,11 +440,16 @@ void worker_run(struct worker *w, uint64_t start_ns)
         (void)errmsg_set(&w->error, error, "the event loop failed: %s", strerrordesc_np(-error));
     if (error != 0 || w->is_abandoning)
         give_up(w);
+    if (w->is_warming) {
+        uint64_t now_ns = loop_clock_ns(&w->sched.loop);
+        w->warmup.elapsed_ns = now_ns - start_ns;
+        begin_measuring(w, now_ns); /* nothing */
+    }
     if (w->runs_abandoned > 0)
         w->ended_ns = loop_clock_ns(&w->sched.loop);
     w->allocated_bytes = resource_thread_allocated_bytes() - allocated;
-    w->idle_ns = w->sched.loop.idle_ns - idle_ns;
-    w->driven_ns = loop_clock_ns(&w->sched.loop) - start_ns;
+    w->idle_ns = w->sched.loop.idle_ns - w->idle_ns;
+    w->driven_ns = loop_clock_ns(&w->sched.loop) - w->driven_from_ns;
     snapshot_end(&w->snapshot);
     if (w->waiter != NULL)
         loop_wake(w->waiter);
@@ -386,9 +468,9 @@ int worker_read_back(struct worker *w, struct errmsg *why)
 /* One block, so that the pages of all are there before the first value is recorded. */
 static bool open_hists(struct worker *w)
 {
-    struct hist **const hists[] = {&w->response, &w->service,   &w->failed,
-                                   &w->retried,  &w->append,    &w->lag,
-                                   &w->dispatch, &w->overshoot, &w->token_lag};
+    struct hist **const hists[] = {
+        &w->response, &w->service,   &w->failed,   &w->retried,   &w->append,
+        &w->lag,      &w->overshoot, &w->dispatch, &w->token_lag, &w->warmup.response};
     size_t count = sizeof(hists) / sizeof(hists[0]);
     w->hists = chunk_alloc(count * sizeof(struct hist));
     for (size_t i = 0; w->hists != NULL && i < count; i++) {

@@ -29,6 +29,8 @@ struct worker_progress {
     _Atomic uint64_t runs_ended;
     _Atomic uint64_t errors;
     _Atomic uint64_t records;
+    _Atomic uint64_t warmup_started; /* of the runs */
+    _Atomic uint64_t warmup_ended;
 };
 
 struct worker {
@@ -63,10 +65,13 @@ struct worker {
     uint64_t start_ns;
     bool is_abandoning;
     bool is_impatient;
+    bool is_warming;           /* what happens now is not measured */
+    uint64_t measured_from_ns; /* runs that are to start before are not measured */
 
-    uint64_t ended_ns;  /* when the last run ended */
-    uint64_t begun_ns;  /* when the last arrival was started; 0: none was */
-    uint64_t driven_ns; /* how long it drove runs */
+    uint64_t ended_ns; /* when the last run ended that is measured */
+    uint64_t begun_ns; /* when the last arrival was started; 0: none was */
+    uint64_t driven_from_ns;
+    uint64_t driven_ns; /* how long it drove runs, after the warm-up */
     uint64_t idle_ns;   /* of that, with nothing to do */
     struct recovery_block block;
     uint64_t runs_resumed;
@@ -74,7 +79,8 @@ struct worker {
     uint64_t resuming_ns;      /* spent on reading them and taking them over their records */
     uint64_t runs_by_outcome[OUTCOME_COUNT];
     uint64_t runs_abandoned;
-    struct run_time time; /* sums over completed runs */
+    struct campaign_warmup warmup; /* without what the campaign knows; response as below */
+    struct run_time time;          /* sums over completed runs */
     uint64_t queue_ns;
     struct hist *hists; /* the block that holds those below */
     struct hist *response;

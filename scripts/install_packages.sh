@@ -13,7 +13,7 @@ BUILD_PACKAGES=(
 # clang-format and clang-tidy come by version: another one judges the same code otherwise.
 TEST_PACKAGES=(
     clang libclang-rt-dev libcmocka-dev python3 python3-jsonschema postgresql
-    shellcheck cppcheck clang-format-14 clang-tidy-14 python3-prometheus-client cmark-gfm
+    shellcheck cppcheck clang-format-14 clang-tidy-14 python3-prometheus-client cmark-gfm tmux
 )
 
 fail() {

@@ -318,14 +318,12 @@ int units_parse_decimal(const char *text, double *value, struct errmsg *why)
 int units_parse_share(const char *text, double *share, struct errmsg *why)
 {
     char number[UNITS_TEXT_BYTES];
+    struct errmsg unused;
     size_t bytes = strlen(text);
     bool is_percent = bytes > 0 && text[bytes - 1] == '%';
-    if (bytes >= sizeof(number))
-        return refuse(why, "a share such as 0.1% or 0.001", text, "");
     (void)snprintf(number, sizeof(number), "%.*s", (int)(bytes - is_percent), text);
-    int error = units_parse_decimal(number, share, why);
-    if (error != 0)
-        return error;
+    if (bytes >= sizeof(number) || units_parse_decimal(number, share, &unused) != 0)
+        return refuse(why, "a share such as 5% or 0.05", text, "");
     *share /= is_percent ? 100 : 1;
     return *share <= 1 ? 0 : errmsg_set(why, -ERANGE, "must be at most 100%%, got \"%s\"", text);
 }

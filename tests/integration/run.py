@@ -28,11 +28,13 @@ import outputs  # noqa: E402, F401
 import passwords  # noqa: E402, F401
 import provenance  # noqa: E402, F401
 import resuming  # noqa: E402, F401
+import screens  # noqa: E402, F401
 import scripts  # noqa: E402, F401
 import signals  # noqa: E402, F401
 import stores  # noqa: E402, F401
 import terminal  # noqa: E402, F401
 import verifying  # noqa: E402, F401
+import warming  # noqa: E402, F401
 
 def check_usage_error(arguments, message):
     with tempfile.TemporaryDirectory() as directory:
@@ -66,7 +68,7 @@ def help_fits_a_screen():
                 stream-journal model-error-rate model-timeout model-retries hedge"""
     flags = {
         "run": shared + """ runs duration rate arrival stages slo csv markdown
-                            hgrm gobench bmf openmetrics gha slo-abort slo-delay seed turns
+                            hgrm gobench bmf openmetrics gha slo-abort slo-delay warmup steady histogram seed turns
                             tools tool-effect
                             prompt-bytes reply-bytes history run-id shards tokens""",
         "resume": shared + " campaign tool-retry",

@@ -2,9 +2,11 @@
 
 import fcntl
 import os
+import pathlib
 import re
 import select
 import subprocess
+import tempfile
 import termios
 import time
 
@@ -17,10 +19,25 @@ def progress_is_plain_lines_elsewhere():
     done = bench("-runs", "20", "-latency", "200ms", "-progress", "100ms")
     lines = without_warnings(done.stderr).splitlines()
     expect(2 <= len(lines) <= 5, f"{len(lines)} lines")
-    pattern = (r"bench: \S+ runs=\d+/20 \(\d+%\) rate=\d+/s in-flight=\d+ errors=\d+( left=\S+)?"
-               r" records=\d+/s")
+    pattern = (r"bench: \S+ runs=\d+/20 \(\d+%\) rate=\d+/s p99=- in-flight=\d+ errors=\d+"
+               r"( left=\S+)? records=\d+/s")
     for line in lines:
         expect(re.fullmatch(pattern, line), line)
+
+
+@check
+def plain_lines_are_of_their_interval():
+    """Each tells p99 and errors of its interval, and of no other."""
+    with tempfile.TemporaryDirectory() as directory:
+        latencies = pathlib.Path(directory, "latencies")
+        latencies.write_text("1ms\n" * 30 + "20ms\n")
+        done = bench("-duration", "2s", "-latency", f"file:{latencies}", "-progress", "500ms",
+                     "-timeout", "15ms", "-threads", "2")
+    lines = without_warnings(done.stderr).splitlines()[:-1]  # the last names the failure
+    errors = [int(re.search(r" errors=(\d+)", line)[1]) for line in lines]
+    total = int(re.search(rb"\nerrors=(\d+)\n$", done.stdout)[1])
+    expect(len(errors) >= 3 and max(errors) < total and 0 < sum(errors) <= total, lines)
+    expect(any(re.search(r" p99=\d", line) for line in lines), lines)
 
 
 @check

@@ -73,6 +73,7 @@ void made_result_init(struct made_result *made, int argc, char **argv)
         .overshoot = made->hists[6],
         .retried = made->hists[7],
         .token_lag = made->hists[8],
+        .warmup.response = made->hists[9],
     };
 }
 

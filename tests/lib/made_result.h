@@ -12,14 +12,14 @@
 #include "cmd/report.h"
 #include "engine/base/prng.h"
 
-enum { MADE_HISTS = 9 };
+enum { MADE_HISTS = 10 };
 
 struct made_result {
     struct options options;
     struct campaign_result result;
     struct intervals intervals;
     struct hist *hists[MADE_HISTS]; /* response, service, failed, append, lag, dispatch, overshoot,
-                                       retried, token_lag */
+                                       retried, token_lag, warmup */
 };
 
 /* A good result of a thousand runs, with the flags given. argv[0] is skipped. */

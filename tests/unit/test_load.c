@@ -58,6 +58,34 @@ static void no_run_starts_after_a_stop(void **state)
     assert_int_equal(load_claimed(&load), 1);
 }
 
+/* Those of the warm-up have numbers as well, but only what is measured has a bound. */
+static void a_warm_up_is_not_counted(void **state)
+{
+    (void)state;
+    struct load load;
+    uint64_t run = 77;
+    load_init(&load, 3, UINT64_MAX);
+    load.has_warmup = true;
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_true(load_claim_warmup(&load, 1000, &run));
+        assert_int_equal(run, i);
+    }
+    for (uint64_t i = 10; i < 13; i++) {
+        assert_true(load_claim(&load, 1000, &run));
+        assert_int_equal(run, i);
+    }
+    for (unsigned i = 0; i < 1000; i++)
+        assert_false(load_claim(&load, 1000, &run));
+    assert_int_equal(atomic_load(&load.measured), 3);
+    assert_true(load_claim_warmup(&load, 1000, &run)); /* one that was to start before */
+    assert_int_equal(run, 13);
+    assert_int_equal(load_claimed(&load), 14);
+    load.until_ns = 1000;
+    assert_false(load_claim_warmup(&load, 1000, &run));
+    load_stop(&load);
+    assert_false(load_claim_warmup(&load, 0, &run));
+}
+
 static void the_peak_is_the_most_at_one_time(void **state)
 {
     (void)state;
@@ -150,6 +178,7 @@ int main(void)
         cmocka_unit_test(runs_are_handed_out_in_order_and_no_more),
         cmocka_unit_test(no_run_starts_when_the_time_is_over),
         cmocka_unit_test(no_run_starts_after_a_stop),
+        cmocka_unit_test(a_warm_up_is_not_counted),
         cmocka_unit_test(the_peak_is_the_most_at_one_time),
         cmocka_unit_test(each_run_is_handed_out_once_whoever_asks),
     };

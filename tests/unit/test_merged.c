@@ -138,9 +138,10 @@ static void test_histograms_are_added_exactly(void **state)
         }
         merge_made(&merged, &a, &b);
         const struct hist *const sums[MADE_HISTS] = {
-            merged.result.response,  merged.result.service, merged.result.failed,
-            merged.result.append,    merged.result.lag,     merged.result.dispatch,
-            merged.result.overshoot, merged.result.retried, merged.result.token_lag};
+            merged.result.response,       merged.result.service, merged.result.failed,
+            merged.result.append,         merged.result.lag,     merged.result.dispatch,
+            merged.result.overshoot,      merged.result.retried, merged.result.token_lag,
+            merged.result.warmup.response};
         for (size_t i = 0; i < MADE_HISTS; i++) {
             expected = *a.hists[i];
             hist_merge(&expected, b.hists[i]);
@@ -362,10 +363,10 @@ static void test_first_result_is_checked(void **state)
 /* Two that are a second and a half apart, of which the second has longer intervals. */
 static void test_intervals_are_laid_over_each_other(void **state)
 {
-    struct interval a[] = {{NS_PER_S, 10, 8, 1, 60, 2, 5, 7, 9},
-                           {2 * NS_PER_S, 10, 12, 0, 61, 0, 0, 7, 9}};
-    struct interval b[] = {{2 * NS_PER_S, 100, 50, 0, 7, 50, 8, 7, 9},
-                           {5 * NS_PER_S / 2, 0, 50, 3, 0, 0, 0, 7, 9}};
+    struct interval a[] = {{NS_PER_S, 10, 8, 1, 60, 2, 5, 7, 9, false},
+                           {2 * NS_PER_S, 10, 12, 0, 61, 0, 0, 7, 9, false}};
+    struct interval b[] = {{2 * NS_PER_S, 100, 50, 0, 7, 50, 8, 7, 9, false},
+                           {5 * NS_PER_S / 2, 0, 50, 3, 0, 0, 0, 7, 9, false}};
     const struct merged_part parts[] = {
         {.started_ns = start_ns, .every_ns = NS_PER_S, .rows = a, .row_count = 2},
         {.started_ns = start_ns + 3 * NS_PER_S / 2,
@@ -375,8 +376,8 @@ static void test_intervals_are_laid_over_each_other(void **state)
     };
     static const struct interval expected[] = {
         {2 * NS_PER_S, 20 + 25, 20 + 12, 1, 121 + 1, 0 + 12, 0 + 2, INTERVAL_NOT_KNOWN,
-         INTERVAL_NOT_KNOWN},
-        {4 * NS_PER_S, 75, 88, 3, 6, 0, 0, INTERVAL_NOT_KNOWN, INTERVAL_NOT_KNOWN},
+         INTERVAL_NOT_KNOWN, false},
+        {4 * NS_PER_S, 75, 88, 3, 6, 0, 0, INTERVAL_NOT_KNOWN, INTERVAL_NOT_KNOWN, false},
     };
     struct intervals sum;
     (void)state;

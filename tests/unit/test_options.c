@@ -398,7 +398,10 @@ static void test_spelling(void **state)
     assert_refused("---runs 5", "unknown flag ---runs; did you mean -runs?");
     assert_refused("-=5", "unknown flag -");
     assert_refused("-Runs 5", "unknown flag -Runs; did you mean -runs?");
-    assert_refused("-warmup 5s", "-warmup is not built yet");
+    assert_refused("-warmup 5",
+                   "-warmup must be a duration such as 50ms, got \"5\": the unit is missing");
+    assert_refused("-steady 101%", "-steady must be at most 100%, got \"101%\"");
+    assert_refused("-steady %", "-steady must be a share such as 5% or 0.05, got \"%\"");
     assert_refused("-slo-abort", "-slo-abort needs -slo EXPR");
     assert_refused("-slo max<1s -slo-delay 1s", "-slo-delay needs -slo-abort");
     assert_refused("-slo max<1s -slo-abort -slo-delay 0",

@@ -86,6 +86,7 @@ static struct campaign_result new_good_result(void)
         .dispatch = new_hist(0, 0, 0),
         .retried = new_hist(0, 0, 0),
         .token_lag = new_hist(0, 0, 0),
+        .warmup.response = new_hist(0, 0, 0),
         .overshoot = new_hist(1000, 5, 30),
     };
 }
@@ -195,6 +196,7 @@ static void free_result(struct campaign_result *result)
     free(result->retried);
     free(result->token_lag);
     free(result->overshoot);
+    free(result->warmup.response);
 }
 
 static void parse(struct options *options, int argc, char **argv)
@@ -461,6 +463,7 @@ static void test_empty_report(void **state)
         .dispatch = new_hist(0, 0, 0),
         .retried = new_hist(0, 0, 0),
         .token_lag = new_hist(0, 0, 0),
+        .warmup.response = new_hist(0, 0, 0),
         .overshoot = new_hist(0, 0, 0),
     };
     report_init(&report, &options, &result, 0, NULL);

@@ -76,6 +76,7 @@ static int make_bed(void **state)
         .lag = new_hist(0, 0),
         .retried = new_hist(0, 0),
         .token_lag = new_hist(0, 0),
+        .warmup.response = new_hist(0, 0),
         .dispatch = new_hist(RUNS, NS_PER_MS),
         .overshoot = new_hist(2 * RUNS, 100 * NS_PER_US),
     };
@@ -94,6 +95,7 @@ static int remove_bed(void **state)
     free(bed->result.dispatch);
     free(bed->result.retried);
     free(bed->result.token_lag);
+    free(bed->result.warmup.response);
     free(bed->result.overshoot);
     options_free(&bed->options);
     free(bed);

@@ -20,9 +20,9 @@
 
 enum { ROUNDS = 40 };
 
-static const char *const hist_names[MADE_HISTS] = {"response",  "service", "failed",
-                                                   "append",    "lag",     "dispatch",
-                                                   "overshoot", "retried", "token_lag"};
+static const char *const hist_names[MADE_HISTS] = {"response",  "service",  "failed",    "append",
+                                                   "lag",       "dispatch", "overshoot", "retried",
+                                                   "token_lag", "warmup"};
 
 static char *const arguments[] = {(char[]){"bench"}, (char[]){"-journal"}, (char[]){"sqlite:a.db"}};
 enum { ARGUMENT_COUNT = sizeof(arguments) / sizeof(arguments[0]) };
@@ -288,8 +288,8 @@ static void test_hostile_texts_are_refused(void **state)
         {"\"in_flight\":3", "\"in_flight\":-3", "intervals[1]: expected a whole number"},
         {"\"in_flight\":3", "\"end_ns\":3", "intervals[1]: a key stands there twice"},
         {"\"in_flight\":3", "\"on_the_wing\":3", "intervals[1]: a key is missing"},
-        {"\"in_flight\":3,\"backlog\":0}", "\"in_flight\":3,\"backlog\":0},7",
-         "intervals[2]: expected an object"},
+        {"\"in_flight\":3,\"backlog\":0,\"p50_ns\":0,\"p99_ns\":0,\"is_warmup\":false}",
+         "\"in_flight\":3,\"backlog\":0},7", "intervals[2]: expected an object"},
     };
     char *good = small_text();
     (void)state;
