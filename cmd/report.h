@@ -116,7 +116,7 @@ struct metric_value {
 
 enum {
     REPORT_REASONS_MAX = 11,
-    REPORT_WARNINGS_MAX = 5 + SLOS_MAX,
+    REPORT_WARNINGS_MAX = 6 + SLOS_MAX,
     REPORT_FORMATS_MAX = 10,
 };
 

@@ -17,9 +17,10 @@
  *   system's: there it is a warning, when the mean is so late, since throughput is then that of a
  *   slower model (docs/decisions.md).
  *
- * And against all: the machine's host kept more than 5 % of the CPUs' time for others (steal), or a
- * quota of the cgroup held the threads up for more than 5 % of theirs. What cannot be read is not
- * known, and no reason.
+ * And against all: the machine's host kept more than 5 % of the CPUs' time for others (steal), for
+ * STOLEN_NS_MIN at the least, below which it is a warning, since neighbours come and go; or a quota
+ * of the cgroup held the threads up for more than 5 % of theirs. What cannot be read is not known,
+ * and no reason.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -31,6 +32,7 @@
 
 #define LATE_SHARE_MAX 0.05
 #define INTERFERENCE_MAX 0.05
+#define STOLEN_NS_MIN (5 * NS_PER_S)
 #define ACHIEVED_MIN 0.99
 /* What a machine that has other things to do may be late by, once, at the end. */
 #define MISSED_NS_MIN (100 * NS_PER_MS)
@@ -134,14 +136,23 @@ static void check_overshoot(struct report *report)
                          units_format_duration(most_ns, most));
 }
 
-static void check_interference(struct report *report)
+static void tell_stolen(const struct report *report, struct errmsg *text)
+{
+    (void)errmsg_set(text, 0, "the machine's host kept %.1f%% of its CPU time for others (steal)",
+                     100 * report->metrics[METRIC_STOLEN].rate);
+}
+
+static bool is_too_much_stolen(const struct report *report)
 {
     const struct metric_value *stolen = &report->metrics[METRIC_STOLEN];
+    return stolen->is_known && stolen->rate > INTERFERENCE_MAX;
+}
+
+static void check_interference(struct report *report)
+{
     const struct metric_value *throttled = &report->metrics[METRIC_THROTTLED];
-    if (stolen->is_known && stolen->rate > INTERFERENCE_MAX)
-        (void)errmsg_set(report_next_reason(report), 0,
-                         "the machine's host kept %.1f%% of its CPU time for others (steal)",
-                         100 * stolen->rate);
+    if (is_too_much_stolen(report) && report->result->elapsed_ns >= STOLEN_NS_MIN)
+        tell_stolen(report, report_next_reason(report));
     if (throttled->is_known && throttled->rate > INTERFERENCE_MAX)
         (void)errmsg_set(report_next_reason(report), 0,
                          "the CPU quota of the cgroup held the threads up for %.1f%% of the time: "
@@ -231,6 +242,8 @@ void report_warn(struct report *report)
     report->warning_count = 0;
     warn_of_build(report);
     warn_of_host(report);
+    if (is_too_much_stolen(report) && report->result->elapsed_ns < STOLEN_NS_MIN)
+        tell_stolen(report, next_warning(report));
     warn_of_overshoot(report);
     warn_of_few_samples(report);
 }

@@ -118,6 +118,15 @@ def validate(result):
         expect(uppers == sorted(set(uppers)), f"{name}: buckets are not ascending")
 
 
+# What a machine that is shared with others may do to any run.
+NOISE = ("the machine's host kept", "the stub model's replies came late", "the CPU quota")
+
+
+def blamed(result):
+    """The reasons for which a measurement is not valid, less those of a noisy machine."""
+    return [reason for reason in result["validity"]["reasons"] if not reason.startswith(NOISE)]
+
+
 def as_somebody():
     """Options of a process that permissions apply to: root's are those of nobody."""
     if os.geteuid() != 0:

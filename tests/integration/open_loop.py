@@ -9,16 +9,7 @@ import tempfile
 import time
 
 from clusters import own_cluster
-from harness import NotApplicable, bench, check, expect, start, validate
-
-
-# What a machine that is shared with others may do to any run: not what is looked for here.
-NOISE = ("the machine's host kept", "the stub model's replies came late", "the CPU quota")
-
-
-def blamed(result):
-    """The reasons that the measurement is not valid for, less those of a noisy machine."""
-    return [reason for reason in result["validity"]["reasons"] if not reason.startswith(NOISE)]
+from harness import NotApplicable, bench, blamed, check, expect, start, validate
 
 
 def result_of(directory, disturb, *arguments):

@@ -234,6 +234,13 @@ static void time_that_others_took(void **state)
     bed->result.throttled = -1;
     assert_reason(bed, NULL);
     assert_false(bed->report.metrics[METRIC_THROTTLED].is_known);
+    /* Of a short campaign it is a warning. */
+    bed->result.stolen = 0.06;
+    bed->result.elapsed_ns = 5 * NS_PER_S - 1;
+    judge(bed);
+    assert_warning(bed, "the machine's host kept 6.0% of its CPU time for others (steal)");
+    bed->result.elapsed_ns = 5 * NS_PER_S;
+    assert_reason(bed, "(steal)");
     /* A closed loop is no better off. */
     bed->options.campaign.arrival.rate = 0;
     bed->result.runs_due = 0;
