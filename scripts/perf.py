@@ -116,6 +116,29 @@ def print_row(workload, what, values, unit, limit, more_is_better=True, beside="
           f" ({spread}{beside})", flush=True)
 
 
+MERGED = "-rate 10000 -runs 20000 -concurrency 5000 -latency lognormal:p50=50ms,p99=500ms"
+MERGED_COUNT = 100
+
+
+def merge_seconds():
+    """Of results of one run with other seeds, since what it takes depends on their size only."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = run(MERGED.split())
+        paths = [os.path.join(folder, str(seed)) for seed in range(MERGED_COUNT)]
+        for seed, path in enumerate(paths):
+            data["config"]["seed"] = seed
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({key: data[key] for key in data if not key.endswith("_s")}, file,
+                          separators=(",", ":"))
+        kilobytes = os.path.getsize(paths[0]) / 1e3
+        seconds_each = []
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            subprocess.run([BENCH, "merge", *paths], check=True, stdout=subprocess.DEVNULL)
+            seconds_each.append(time.perf_counter() - start)
+    return seconds_each, kilobytes
+
+
 def instructions_a_run():
     """The difference of two counts, without the start; repeatable where time is not."""
     counts = []
@@ -144,6 +167,9 @@ def main():
     pairs = zip(values[STEP], values[STEP_ONE])
     ratios = [runs_per_s(two) / runs_per_s(one) for two, one in pairs]
     print_row(STEP, "two threads over one", ratios, "x", 1.8)
+    merges, kilobytes = merge_seconds()
+    print_row(f"merge of {MERGED_COUNT} results", "whole process", merges, "s", 1, False,
+              f"; {kilobytes:.0f} KB each")
     if shutil.which("valgrind") is not None:
         what = "instructions a run (callgrind, one thread, epoll)"
         print(f"{what:81} {instructions_a_run():9.0f}")

@@ -31,7 +31,8 @@ static void check_run(const struct options *options)
 /* The operands, and all of them, each of the arguments. */
 static void check_merge(const struct options *options)
 {
-    assert(strcmp(options->campaign.journal_uri, "memory") == 0);
+    const char *uri = options->campaign.journal_uri;
+    assert(uri != NULL && strcmp(uri, "memory") == 0);
     if (options->action != OPTIONS_GO)
         return;
     assert(options->operand_count >= 2 && options->operand_count <= ARGUMENTS_MAX);

@@ -44,7 +44,8 @@ def expect(condition, text):
 
 def help_of(arguments):
     """The way to help that a usage error ends in."""
-    command = f"{arguments[0]} " if arguments and arguments[0] in ("resume", "verify", "merge") else ""
+    has_own = arguments and arguments[0] in ("resume", "verify", "merge")
+    command = f"{arguments[0]} " if has_own else ""
     return f" (see 'bench {command}-help')"
 
 

@@ -135,8 +135,8 @@ def generators_are_merged_exactly():
         text = done.stdout.decode()
         expect(text.splitlines()[0].endswith(" rate=2100/s merged=3"), text)
         expect("\nopen loop: constant arrivals, offered=" in text, text)
-        expect(text.endswith("\nslo met: rate>=1: "
-                             f"{merged['result']['throughput_runs_per_s']:.6g}/s\nerrors=0\n"), text)
+        rate = merged["result"]["throughput_runs_per_s"]
+        expect(text.endswith(f"\nslo met: rate>=1: {rate:.6g}/s\nerrors=0\n"), text)
         check_intervals(merged, results)
         # A merged result is one like any other.
         late = pathlib.Path(directory, "late.json")
@@ -206,8 +206,9 @@ def what_does_not_fit_is_named():
                     lambda result: result[section].update({key: value}))
 
         for key, value in (("turns", 3), ("tools", 2), ("latency", "2ms"), ("tool_latency", "1ms"),
-                           ("tool_effect", "none"), ("prompt_bytes", "1KB"), ("history", "snapshot"),
-                           ("arrival", "poisson"), ("timeout_ns", 5), ("loop", "epoll")):
+                           ("tool_effect", "none"), ("prompt_bytes", "1KB"),
+                           ("history", "snapshot"), ("arrival", "poisson"), ("timeout_ns", 5),
+                           ("loop", "epoll")):
             setting("config", key, value)
         setting("build", "revision", "0")
         setting("build", "compiler", "tcc 1")

@@ -247,64 +247,62 @@ static void assert_refused(const char *a, const char *b, const char *fault)
     merged_free(&merged);
 }
 
+static const struct {
+    const char *from;
+    const char *to;
+    const char *fault;
+} misfits[] = {
+    {"\"revision\":\"0123456789ab\"", "\"revision\":\"0123456789ac\"",
+     "a.json and b.json differ: build.revision is \"0123456789ab\" and \"0123456789ac\""},
+    {"\"turns\":2", "\"turns\":3", "a.json and b.json differ: config.turns is 2 and 3"},
+    {"\"latency\":\"50ms\"", "\"latency\":\"51ms\"",
+     "a.json and b.json differ: config.latency is \"50ms\" and \"51ms\""},
+    {"\"durability\":\"power\"", "\"durability\":\"none\"",
+     "a.json and b.json differ: store.durability is \"power\" and \"none\""},
+    {"\"journal\":\"sqlite\"", "\"journal\":\"memory\"",
+     "a.json and b.json differ: store.journal is \"sqlite\" and \"memory\""},
+    {"\"arrival\":null", "\"arrival\":\"poisson\"",
+     "a.json and b.json differ: config.arrival is null and \"poisson\""},
+    {"\"mode\":\"run\"", "\"mode\":\"resume\"",
+     "b.json: config.mode must be \"run\": only new campaigns are merged, got \"resume\""},
+    {"\"runs\":5000", "\"runs\":null", "a.json and b.json differ: config.runs is 5000 and null"},
+    {"\"runs\":5000", "\"runs\":-5",
+     "b.json: config.runs must be a whole number of at least "
+     "0, got -5"},
+    {"\"turns\":2", "\"twists\":2", "a.json and b.json differ: config.twists is not there and 2"},
+    {"\"turns\":2,", "", "a.json and b.json differ: config.turns is 2 and not there"},
+    {"\"batches\":600", "\"batches\":600,\"reams\":1",
+     "b.json: store.reams: this bench does not know how to merge it"},
+    {"\"cpu_ns\":3000000", "\"cpu_ns\":3000000,\"gpu_ns\":1",
+     "b.json: result.gpu_ns: this bench does not know how to merge it"},
+    {"\"unknown\":0", "\"unknown\":0,\"lost\":0",
+     "b.json: result.outcomes.lost: this bench does not know how to merge it"},
+    {"\"unknown\":0,", "", "b.json: result.outcomes.unknown is missing"},
+    {"\"merged\":[]", "\"merged\":[],\"tokens\":[]",
+     "b.json: tokens: this bench does not know how to merge it"},
+    {"\"merged\":[]", "\"merged\":[{}]",
+     "b.json: merged must be of file, host, seed and start each, got [{}]"},
+    {"\"overshoot\":", "\"undershoot\":",
+     "b.json: latency.undershoot: this bench does not know how to merge it"},
+    {"\"runs_started\":1000", "\"runs_started\":9223372036854775807",
+     "b.json: result.runs_started: the sum with the results before is too large"},
+    {"\"concurrency\":256", "\"concurrency\":4294967295",
+     "b.json: config.concurrency: the sum with the results before is too large"},
+    {"\"model_mean_ns\":100000", "\"model_mean_ns\":9223372036854775807",
+     "b.json: result.model_mean_ns: the sum with the results before is too large"},
+    {"\"verdict\":\"valid\"", "\"verdict\":\"invalid\"",
+     "b.json: validity must be valid without reasons, or invalid with them, got "
+     "{\"verdict\":\"invalid\",\"reasons\":[],\"warnings\":[]}"},
+    {"\"started_unix_ns\":1700000000500000000", "\"started_unix_ns\":1700000002000000000",
+     "a.json and b.json did not run at the same time: the first from "
+     "2023-11-14T22:13:20.000000Z to 2023-11-14T22:13:22.000000Z, the second from "
+     "2023-11-14T22:13:22.000000Z"},
+    {"\"started_unix_ns\":1700000000500000000,", "", "b.json: result.started_unix_ns is missing"},
+};
+
 /* Changes in the second result. */
 static void test_what_does_not_fit_is_refused_by_name(void **state)
 {
-    static const struct {
-        const char *from;
-        const char *to;
-        const char *fault;
-    } cases[] = {
-        {"\"revision\":\"0123456789ab\"", "\"revision\":\"0123456789ac\"",
-         "a.json and b.json differ: build.revision is \"0123456789ab\" and \"0123456789ac\""},
-        {"\"turns\":2", "\"turns\":3", "a.json and b.json differ: config.turns is 2 and 3"},
-        {"\"latency\":\"50ms\"", "\"latency\":\"51ms\"",
-         "a.json and b.json differ: config.latency is \"50ms\" and \"51ms\""},
-        {"\"durability\":\"power\"", "\"durability\":\"none\"",
-         "a.json and b.json differ: store.durability is \"power\" and \"none\""},
-        {"\"journal\":\"sqlite\"", "\"journal\":\"memory\"",
-         "a.json and b.json differ: store.journal is \"sqlite\" and \"memory\""},
-        {"\"arrival\":null", "\"arrival\":\"poisson\"",
-         "a.json and b.json differ: config.arrival is null and \"poisson\""},
-        {"\"mode\":\"run\"", "\"mode\":\"resume\"",
-         "b.json: config.mode must be \"run\": only new campaigns are merged, got \"resume\""},
-        {"\"runs\":5000", "\"runs\":null",
-         "a.json and b.json differ: config.runs is 5000 and null"},
-        {"\"runs\":5000", "\"runs\":-5",
-         "b.json: config.runs must be a whole number of at least "
-         "0, got -5"},
-        {"\"turns\":2", "\"twists\":2",
-         "a.json and b.json differ: config.twists is not there and 2"},
-        {"\"turns\":2,", "", "a.json and b.json differ: config.turns is 2 and not there"},
-        {"\"batches\":600", "\"batches\":600,\"reams\":1",
-         "b.json: store.reams: this bench does not know how to merge it"},
-        {"\"cpu_ns\":3000000", "\"cpu_ns\":3000000,\"gpu_ns\":1",
-         "b.json: result.gpu_ns: this bench does not know how to merge it"},
-        {"\"unknown\":0", "\"unknown\":0,\"lost\":0",
-         "b.json: result.outcomes.lost: this bench does not know how to merge it"},
-        {"\"unknown\":0,", "", "b.json: result.outcomes.unknown is missing"},
-        {"\"merged\":[]", "\"merged\":[],\"tokens\":[]",
-         "b.json: tokens: this bench does not know how to merge it"},
-        {"\"merged\":[]", "\"merged\":[{}]",
-         "b.json: merged must be of file, host, seed and start each, got [{}]"},
-        {"\"overshoot\":", "\"undershoot\":",
-         "b.json: latency.undershoot: this bench does not know how to merge it"},
-        {"\"runs_started\":1000", "\"runs_started\":9223372036854775807",
-         "b.json: result.runs_started: the sum with the results before is too large"},
-        {"\"concurrency\":256", "\"concurrency\":4294967295",
-         "b.json: config.concurrency: the sum with the results before is too large"},
-        {"\"model_mean_ns\":100000", "\"model_mean_ns\":9223372036854775807",
-         "b.json: result.model_mean_ns: the sum with the results before is too large"},
-        {"\"verdict\":\"valid\"", "\"verdict\":\"invalid\"",
-         "b.json: validity must be valid without reasons, or invalid with them, got "
-         "{\"verdict\":\"invalid\",\"reasons\":[],\"warnings\":[]}"},
-        {"\"started_unix_ns\":1700000000500000000", "\"started_unix_ns\":1700000002000000000",
-         "a.json and b.json did not run at the same time: the first from "
-         "2023-11-14T22:13:20.000000Z to 2023-11-14T22:13:22.000000Z, the second from "
-         "2023-11-14T22:13:22.000000Z"},
-        {"\"started_unix_ns\":1700000000500000000,", "",
-         "b.json: result.started_unix_ns is missing"},
-    };
     struct made_result a;
     struct made_result b;
     (void)state;
@@ -312,9 +310,9 @@ static void test_what_does_not_fit_is_refused_by_name(void **state)
     make(&b, 1);
     char *a_text = text_of(&a);
     char *b_text = text_of(&b);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *text = made_result_edit(b_text, cases[i].from, cases[i].to);
-        assert_refused(a_text, text, cases[i].fault);
+    for (size_t i = 0; i < sizeof(misfits) / sizeof(misfits[0]); i++) {
+        char *text = made_result_edit(b_text, misfits[i].from, misfits[i].to);
+        assert_refused(a_text, text, misfits[i].fault);
         free(text);
     }
     assert_refused(a_text, a_text,

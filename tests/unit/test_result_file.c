@@ -226,78 +226,77 @@ static void test_values_of_another_kind_are_refused(void **state)
     free(bytes);
 }
 
+static const struct {
+    const char *from;
+    const char *to;
+    const char *fault; /* after "dir/a.json: " */
+} hostile[] = {
+    {"bench.run/1", "bench.run/2", "schema must be \"bench.run/1\", got \"bench.run/2\""},
+    {"\"schema\":\"bench.run/1\",", "", "schema is missing: it is no result of bench"},
+    {"\"slo\":[]", "\"slo\":{}", "slo must be an array, got {}"},
+    {"\"slo\":[],", "", "slo is missing"},
+    {"\"slo\":[]", "\"slo\":[],\"slo\":[]", "slo stands there twice"},
+    {"\"slo\":[]", "\"intervals\":[]", "intervals stands there twice"},
+    {"\"intervals\":", "\"interval\":", "intervals is missing"},
+    {"\"latency\":{", "\"latencies\":{", "latency is missing"},
+    {"\"service\":", "\"response\":", "latency.response stands there twice"},
+    {"\"service\":", "\"services\":", "latency.service is missing"},
+    {"\"turns\":2", "\"turns\":2,\"turns\":3", "config: duplicate object key near '\"turns\"'"},
+    {"\"turns\":2", "\"turns\":99999999999999999999",
+     "config: too big integer near '99999999999999999999'"},
+    {"\"turns\":2", "\"turns\":1e999", "config: real number overflow near '1e999'"},
+    {"\"turns\":2", "\"turns\":\"\\u0000\"",
+     "config: \\u0000 is not allowed without "
+     "JSON_ALLOW_NUL near '\"\\u0000\"'"},
+    {"\"count\":4", "\"count\":5", "latency.response: count is not the sum of the buckets"},
+    {"\"count\":4", "\"count\":-4", "latency.response.count: expected a whole number"},
+    {"\"count\":4", "\"count\":4,\"count\":4", "latency.response.count: it stands there twice"},
+    {"\"count\":4,", "", "latency.response.count is missing"},
+    {"\"count\":4", "\"count\":4.0", "latency.response.count: expected a whole number"},
+    {"\"count\":4", "\"count\":18446744073709551616",
+     "latency.response.count: number beyond 64 bits"},
+    {"\"min_ns\":5", "\"min_ns\":6",
+     "latency.response: min_ns and max_ns are not in the first and the last bucket"},
+    {"\"max_ns\":5000", "\"max_ns\":6000",
+     "latency.response: min_ns and max_ns are not in the first and the last bucket"},
+    {"\"mean_ns\":1254", "\"mean_ns\":4",
+     "latency.response: mean_ns is not between min_ns and max_ns"},
+    {"\"mean_ns\":1254", "\"mean_ns\":1255", "latency.response: sum_ns over count is not mean_ns"},
+    {"\"sum_ns\":5019", "\"sum_ns\":\"\"", "latency.response.sum_ns: expected a whole number"},
+    {"[7,2]", "[7,3]", "latency.response: count is not the sum of the buckets"},
+    {"[7,2]", "[7,0]", "latency.response.buckets: a bucket has no samples, or too many"},
+    {"[7,2]", "[7,18446744073709551615]",
+     "latency.response.buckets: a bucket has no samples, or too many"},
+    {"[7,2]", "[4,2]", "latency.response.buckets: the buckets do not ascend"},
+    {"[7,2]", "[5,2]", "latency.response.buckets: the buckets do not ascend"},
+    {"[7,2]", "[7]", "latency.response.buckets: expected a whole number"},
+    {"[7,2]", "[7,2,2]", "latency.response.buckets: a bucket is a bound and its samples"},
+    {"[7,2]", "7,2", "latency.response.buckets: expected an array"},
+    {"[7,2]", "[[7],2]", "latency.response.buckets: expected a whole number"},
+    {"[5003,1]", "[5000,1]", "latency.response.buckets: a bound is not that of a bucket"},
+    {"[5003,1]", "[18446744073709551615,1]",
+     "latency.response.buckets: a bound is not that of a bucket"},
+    {"\"service\":{\"count\":0,\"min_ns\":0", "\"service\":{\"count\":0,\"min_ns\":1",
+     "latency.service: without samples it must have zeros"},
+    {"\"end_ns\":2000000000", "\"end_ns\":1000000000",
+     "intervals[1]: it does not end after the one before"},
+    {"\"end_ns\":1000000000", "\"end_ns\":0", "intervals[0]: it does not end after the one before"},
+    {"\"in_flight\":3", "\"in_flight\":-3", "intervals[1]: expected a whole number"},
+    {"\"in_flight\":3", "\"end_ns\":3", "intervals[1]: a key stands there twice"},
+    {"\"in_flight\":3", "\"on_the_wing\":3", "intervals[1]: a key is missing"},
+    {"\"in_flight\":3,\"backlog\":0,\"p50_ns\":0,\"p99_ns\":0,\"is_warmup\":false}",
+     "\"in_flight\":3,\"backlog\":0},7", "intervals[2]: expected an object"},
+};
+
 static void test_hostile_texts_are_refused(void **state)
 {
-    static const struct {
-        const char *from;
-        const char *to;
-        const char *fault; /* after "dir/a.json: " */
-    } cases[] = {
-        {"bench.run/1", "bench.run/2", "schema must be \"bench.run/1\", got \"bench.run/2\""},
-        {"\"schema\":\"bench.run/1\",", "", "schema is missing: it is no result of bench"},
-        {"\"slo\":[]", "\"slo\":{}", "slo must be an array, got {}"},
-        {"\"slo\":[],", "", "slo is missing"},
-        {"\"slo\":[]", "\"slo\":[],\"slo\":[]", "slo stands there twice"},
-        {"\"slo\":[]", "\"intervals\":[]", "intervals stands there twice"},
-        {"\"intervals\":", "\"interval\":", "intervals is missing"},
-        {"\"latency\":{", "\"latencies\":{", "latency is missing"},
-        {"\"service\":", "\"response\":", "latency.response stands there twice"},
-        {"\"service\":", "\"services\":", "latency.service is missing"},
-        {"\"turns\":2", "\"turns\":2,\"turns\":3", "config: duplicate object key near '\"turns\"'"},
-        {"\"turns\":2", "\"turns\":99999999999999999999",
-         "config: too big integer near '99999999999999999999'"},
-        {"\"turns\":2", "\"turns\":1e999", "config: real number overflow near '1e999'"},
-        {"\"turns\":2", "\"turns\":\"\\u0000\"",
-         "config: \\u0000 is not allowed without "
-         "JSON_ALLOW_NUL near '\"\\u0000\"'"},
-        {"\"count\":4", "\"count\":5", "latency.response: count is not the sum of the buckets"},
-        {"\"count\":4", "\"count\":-4", "latency.response.count: expected a whole number"},
-        {"\"count\":4", "\"count\":4,\"count\":4", "latency.response.count: it stands there twice"},
-        {"\"count\":4,", "", "latency.response.count is missing"},
-        {"\"count\":4", "\"count\":4.0", "latency.response.count: expected a whole number"},
-        {"\"count\":4", "\"count\":18446744073709551616",
-         "latency.response.count: number beyond 64 bits"},
-        {"\"min_ns\":5", "\"min_ns\":6",
-         "latency.response: min_ns and max_ns are not in the first and the last bucket"},
-        {"\"max_ns\":5000", "\"max_ns\":6000",
-         "latency.response: min_ns and max_ns are not in the first and the last bucket"},
-        {"\"mean_ns\":1254", "\"mean_ns\":4",
-         "latency.response: mean_ns is not between min_ns and max_ns"},
-        {"\"mean_ns\":1254", "\"mean_ns\":1255",
-         "latency.response: sum_ns over count is not mean_ns"},
-        {"\"sum_ns\":5019", "\"sum_ns\":\"\"", "latency.response.sum_ns: expected a whole number"},
-        {"[7,2]", "[7,3]", "latency.response: count is not the sum of the buckets"},
-        {"[7,2]", "[7,0]", "latency.response.buckets: a bucket has no samples, or too many"},
-        {"[7,2]", "[7,18446744073709551615]",
-         "latency.response.buckets: a bucket has no samples, or too many"},
-        {"[7,2]", "[4,2]", "latency.response.buckets: the buckets do not ascend"},
-        {"[7,2]", "[5,2]", "latency.response.buckets: the buckets do not ascend"},
-        {"[7,2]", "[7]", "latency.response.buckets: expected a whole number"},
-        {"[7,2]", "[7,2,2]", "latency.response.buckets: a bucket is a bound and its samples"},
-        {"[7,2]", "7,2", "latency.response.buckets: expected an array"},
-        {"[7,2]", "[[7],2]", "latency.response.buckets: expected a whole number"},
-        {"[5003,1]", "[5000,1]", "latency.response.buckets: a bound is not that of a bucket"},
-        {"[5003,1]", "[18446744073709551615,1]",
-         "latency.response.buckets: a bound is not that of a bucket"},
-        {"\"service\":{\"count\":0,\"min_ns\":0", "\"service\":{\"count\":0,\"min_ns\":1",
-         "latency.service: without samples it must have zeros"},
-        {"\"end_ns\":2000000000", "\"end_ns\":1000000000",
-         "intervals[1]: it does not end after the one before"},
-        {"\"end_ns\":1000000000", "\"end_ns\":0",
-         "intervals[0]: it does not end after the one before"},
-        {"\"in_flight\":3", "\"in_flight\":-3", "intervals[1]: expected a whole number"},
-        {"\"in_flight\":3", "\"end_ns\":3", "intervals[1]: a key stands there twice"},
-        {"\"in_flight\":3", "\"on_the_wing\":3", "intervals[1]: a key is missing"},
-        {"\"in_flight\":3,\"backlog\":0,\"p50_ns\":0,\"p99_ns\":0,\"is_warmup\":false}",
-         "\"in_flight\":3,\"backlog\":0},7", "intervals[2]: expected an object"},
-    };
     char *good = small_text();
     (void)state;
     assert_fault(good, "");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
         char expected[ERRMSG_BYTES];
-        char *text = made_result_edit(good, cases[i].from, cases[i].to);
-        (void)snprintf(expected, sizeof(expected), "dir/a.json: %s", cases[i].fault);
+        char *text = made_result_edit(good, hostile[i].from, hostile[i].to);
+        (void)snprintf(expected, sizeof(expected), "dir/a.json: %s", hostile[i].fault);
         assert_fault(text, expected);
         free(text);
     }
