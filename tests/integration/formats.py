@@ -241,22 +241,20 @@ def check_csv(path, rows):
 
 @check
 def intervals_tell_their_own_percentiles():
-    """Of what ended in each: the last must not smooth out the first."""
+    """Of what ended in each: where the wait grows, the last is far above that of all."""
     with tempfile.TemporaryDirectory() as directory:
         csv, path = pathlib.Path(directory, "i.csv"), pathlib.Path(directory, "r.json")
-        latencies = pathlib.Path(directory, "latencies")
-        latencies.write_text("1ms\n" * 9 + "30ms\n")
-        done = bench("-duration", "1500ms", "-latency", f"file:{latencies}", "-progress", "500ms",
-                     "-threads", "2", "-csv", str(csv), "-json", str(path))
-        expect(done.returncode == 0, done.stderr)
+        done = bench("-rate", "5000", "-duration", "2s", "-latency", "2ms", "-concurrency", "12",
+                     "-progress", "500ms", "-threads", "2", "-csv", str(csv), "-json", str(path))
+        expect(done.returncode in (0, 4), done.stderr)  # a busy machine may be late
         result = json.loads(path.read_text())
         validate(result)
         known = [row for row in result["intervals"] if row["p99_ns"] is not None]
         expect(known, result["intervals"])
         for row in known:
             expect(row["runs_ended"] >= 1000, row)
-            expect(2e6 <= row["p50_ns"] <= row["p99_ns"], row)
-            expect(row["p99_ns"] >= 3e7, row)
+            expect(4e6 <= row["p50_ns"] <= row["p99_ns"], row)
+        expect(known[-1]["p50_ns"] > 1.2 * result["latency"]["response"]["p50_ns"], known)
         fields = [line.split(",") for line in csv.read_text().splitlines()]
         expect(fields[0][-3:] == ["p50_s", "p99_s", "warmup"], fields[0])
         told = [[round(float(text) * 1e9) if text else None for text in row[-3:-1]]

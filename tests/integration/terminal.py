@@ -30,9 +30,9 @@ def plain_lines_are_of_their_interval():
     """Each tells p99 and errors of its interval, and of no other."""
     with tempfile.TemporaryDirectory() as directory:
         latencies = pathlib.Path(directory, "latencies")
-        latencies.write_text("1ms\n" * 30 + "20ms\n")
+        latencies.write_text("1ms\n" * 100 + "500ms\n")
         done = bench("-duration", "2s", "-latency", f"file:{latencies}", "-progress", "500ms",
-                     "-timeout", "15ms", "-threads", "2")
+                     "-timeout", "100ms", "-concurrency", "48", "-threads", "2")
     lines = without_warnings(done.stderr).splitlines()[:-1]  # the last names the failure
     errors = [int(re.search(r" errors=(\d+)", line)[1]) for line in lines]
     total = int(re.search(rb"\nerrors=(\d+)\n$", done.stdout)[1])

@@ -5,7 +5,7 @@ import pathlib
 import re
 import tempfile
 
-from harness import bench, check, expect, validate, without_warnings
+from harness import bench, check, expect, start, validate, without_warnings
 
 
 def warmed(*arguments, code=0):
@@ -105,3 +105,26 @@ def objectives_wait_for_the_warm_up():
     expect(result["result"]["warmup"]["is_over"], result["result"])
     expect(result["result"]["runs_completed"] > 0, result["result"])
     expect(result["result"]["slo_abort"]["at_ns"] < 6e10, result["result"])
+
+
+@check
+def campaign_that_is_killed_in_its_warm_up_is_resumed():
+    """How many runs were not begun, nobody knows: that of the warm-up were is no answer."""
+    with tempfile.TemporaryDirectory() as directory:
+        journal = f"sqlite:{directory}/runs.db"
+        path = pathlib.Path(directory, "r.json")
+        killed = start("-journal", journal, "-durability", "none", "-warmup", "10m", "-runs", "100m",
+                       "-latency", "50ms", "-concurrency", "20", "-progress", "200ms")
+        for line in killed.stderr:
+            if re.search(rb" warm-up runs=[1-9]", line):
+                break
+        killed.kill()
+        killed.communicate()
+        done = bench("resume", "-journal", journal, "-json", str(path))
+        expect(done.returncode == 0, done.stderr)
+        result = json.loads(path.read_text())
+        validate(result)
+        expect(result["result"]["runs_resumed"] > 0, result["result"])
+        expect(result["result"]["runs_not_begun"] == 0, result["result"])
+        expect(result["result"]["warmup"] is None, result["result"])
+        expect(bench("verify", "-journal", journal).returncode == 0, "verify")

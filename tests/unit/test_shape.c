@@ -74,6 +74,7 @@ static void assert_round_trip(const struct campaign_config *was)
     assert_int_equal(is.seed, was->seed);
     assert_int_equal(is.runs, was->runs);
     assert_int_equal(is.duration_ns, was->duration_ns);
+    assert_int_equal(is.warmup_ns, was->warmup_ns); /* what was not always written is 0 */
     assert_int_equal(is.concurrency, was->concurrency);
     assert_int_equal(is.timeout_ns, was->timeout_ns);
     assert_int_equal(is.turns, was->turns);
@@ -116,6 +117,9 @@ static void every_field_comes_back(void **state)
     (void)state;
     struct campaign_config config = default_campaign();
     assert_round_trip(&config);
+    config.warmup_ns = 10 * NS_PER_S;
+    assert_round_trip(&config);
+    config.warmup_ns = 0;
     config.seed = UINT64_MAX;
     config.runs = 0;
     config.duration_ns = NS_MAX_DURATION;

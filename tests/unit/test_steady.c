@@ -67,6 +67,10 @@ static void a_window_rolls_and_is_full_first(void **state)
         assert_true(steady_slope(&steady, &slope));
     }
     assert_close(slope, 0); /* and has left the window */
+    for (unsigned i = 0; i < STEADY_WINDOW; i++)
+        steady_add(&steady, 91 + 2 * i); /* from somewhere in the middle of the ring */
+    assert_true(steady_slope(&steady, &slope));
+    assert_close(slope, 0.18);
 }
 
 static void nothing_that_ends_is_not_steady(void **state)

@@ -10,6 +10,7 @@
 
 #include "engine/campaign.h"
 #include "engine/loop.h"
+#include "engine/memory_plan.h"
 #include "tests/lib/parsed_dist.h"
 
 static struct campaign_config config_of(uint64_t runs, uint64_t warmup_ns)
@@ -99,9 +100,10 @@ static void check(const struct campaign_result *result)
     assert_int_equal(result->service->count, result->runs_by_outcome[OUTCOME_COMPLETED]);
     assert_int_equal(warmup->response->count, warmup->runs_by_outcome[OUTCOME_COMPLETED]);
     assert_int_equal(result->model_calls, 2 * (result->runs_started + warmup->runs_started));
-    if (result->runs_abandoned + warmup->runs_abandoned == 0)
+    if (result->runs_abandoned + warmup->runs_abandoned == 0) {
         assert_int_equal(result->records, 6 * (result->runs_started + warmup->runs_started));
-    assert_true(result->append->count <= result->records);
+        assert_int_equal(result->append->count, result->records - warmup->records);
+    }
     assert_true(warmup->records <= result->records);
 }
 
@@ -219,6 +221,21 @@ static void failures_of_the_warm_up_are_its_own(void **state)
     drive_close(&drive);
 }
 
+/* A closed loop starts as many as it can; a schedule tells. */
+static void memory_is_planned_for_the_warm_up_too(void **state)
+{
+    struct campaign_config config = config_of(300, 2 * NS_PER_S);
+    (void)state;
+    assert_int_equal(memory_plan_runs(&config), 0);
+    config.arrival.rate = 1000;
+    assert_int_equal(memory_plan_runs(&config), 300 + 2001);
+    config.runs = 0;
+    config.duration_ns = NS_PER_S;
+    assert_int_equal(memory_plan_runs(&config), 3001);
+    config.mode = JOURNAL_RESUME; /* which does not warm up again */
+    assert_int_equal(memory_plan_runs(&config), 1001);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +243,7 @@ int main(void)
         cmocka_unit_test(the_time_that_is_measured_comes_after),
         cmocka_unit_test(a_run_belongs_to_where_it_was_to_start),
         cmocka_unit_test(a_stop_in_the_warm_up_leaves_nothing_measured),
+        cmocka_unit_test(memory_is_planned_for_the_warm_up_too),
         cmocka_unit_test(failures_of_the_warm_up_are_its_own),
     };
     return cmocka_run_group_tests_name("warmup", tests, NULL, NULL);
