@@ -123,7 +123,9 @@ static void check_overshoot(struct report *report)
     const struct hist *overshoot = report->result->overshoot;
     char late[UNITS_TEXT_BYTES];
     char most[UNITS_TEXT_BYTES];
-    if (!campaign_is_open_loop(&report->options->campaign) ||
+    const struct dist *latency = &report->options->campaign.latency;
+    bool is_unread = latency->kind == DIST_FILE && latency->value_count == 0; /* of a merge */
+    if (!campaign_is_open_loop(&report->options->campaign) || is_unread ||
         !hist_quantile_is_known(overshoot, 0.99))
         return;
     uint64_t late_ns = hist_quantile_ns(overshoot, 0.99);
