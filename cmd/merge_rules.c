@@ -105,6 +105,7 @@ static const struct merge_row rows[] = {
     OWN("config.gobench"),
     OWN("config.bmf"),
     OWN("config.openmetrics"),
+    OWN("config.gha"),
     OWN("config.progress_ns"),
     OWN("config.quiet"),
     TAKE("config.mode", merge_take_mode, config),

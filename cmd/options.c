@@ -135,7 +135,7 @@ static const struct flag flags[] = {
      "in Bencher's metric format", NO_DEFAULT},
     {"openmetrics", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(openmetrics_path), 0, 0,
      "in the OpenMetrics text format", NO_DEFAULT},
-    {"gha", "FILE", FLAG_OUTPUT, RUN, flags_parse_text, TARGET(gha_path), 0, 0,
+    {"gha", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(gha_path), 0, 0,
      "two files, for github-action-benchmark", NO_DEFAULT},
     {"progress", "D", FLAG_OUTPUT, DRIVE, flags_parse_duration, TARGET(progress_ns), 0,
      NS_MAX_DURATION, "a line each D; 0: none", DEFAULT(ALL, "on a terminal, else 0")},

@@ -73,7 +73,7 @@ def help_fits_a_screen():
                             prompt-bytes reply-bytes history run-id shards tokens""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",
-        "merge": "json csv markdown hgrm gobench bmf openmetrics slo version help",
+        "merge": "json csv markdown hgrm gobench bmf openmetrics gha slo version help",
     }
     for command, names in flags.items():
         lines = bench(command, "-help").stdout.decode().splitlines()
