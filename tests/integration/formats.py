@@ -227,7 +227,7 @@ def check_csv(path, rows):
         reader = csv.DictReader(file, strict=True)
         expect(reader.fieldnames == ["start_s", "end_s", "started", "ended", "errors", "records",
                                      "in_flight", "backlog", "runs_per_s", "records_per_s", "p50_s",
-                                     "p99_s"],
+                                     "p99_s", "warmup"],
                reader.fieldnames)
         told = list(reader)
     names = {"started": "runs_started", "ended": "runs_ended", "errors": "errors",

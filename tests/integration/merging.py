@@ -130,7 +130,8 @@ def generators_are_merged_exactly():
         expect(merged["config"]["rate_runs_per_s"] == 2100, merged["config"])
         expect(merged["config"]["latency"] == "exp:10ms", merged["config"])
         expect([(s["file"], s["seed"], s["host"]) for s in merged["merged"]] ==
-               [(str(path), seed, results[0]["host"]) for seed, path in enumerate(paths, 1)],
+               [(str(path), seed, result["host"])
+                for seed, (path, result) in enumerate(zip(paths, results), 1)],
                merged["merged"])
         expect(all(slo["is_met"] for slo in merged["slo"]) and len(merged["slo"]) == 2, "slo")
         text = done.stdout.decode()

@@ -14,7 +14,9 @@ from harness import bench, check, expect, validate
 # Flags that are no configuration of a run, and those that are told elsewhere or otherwise.
 ELSEWHERE = {"version", "help", "slo"}
 KEYS = {"duration": "duration_ns", "rate": "rate_runs_per_s", "timeout": "timeout_ns",
-        "retry-for": "retry_for_ns", "progress": "progress_ns"}
+        "retry-for": "retry_for_ns", "progress": "progress_ns", "hedge": "hedge_ns",
+        "token-interval": "token_interval_ns", "model-timeout": "model_timeout_ns",
+        "warmup": "warmup_ns", "steady": "steady_ratio", "slo-delay": "slo_delay_ns"}
 
 
 def result_of(directory, *arguments):

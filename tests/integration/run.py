@@ -68,8 +68,8 @@ def help_fits_a_screen():
                 stream-journal model-error-rate model-timeout model-retries hedge"""
     flags = {
         "run": shared + """ runs duration rate arrival stages slo csv markdown
-                            hgrm gobench bmf openmetrics gha slo-abort slo-delay warmup steady histogram seed turns
-                            tools tool-effect
+                            hgrm gobench bmf openmetrics gha slo-abort slo-delay warmup
+                            steady histogram seed turns tools tool-effect
                             prompt-bytes reply-bytes history run-id shards tokens""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",
