@@ -113,8 +113,8 @@ def campaign_that_is_killed_in_its_warm_up_is_resumed():
     with tempfile.TemporaryDirectory() as directory:
         journal = f"sqlite:{directory}/runs.db"
         path = pathlib.Path(directory, "r.json")
-        killed = start("-journal", journal, "-durability", "none", "-warmup", "10m", "-runs", "100m",
-                       "-latency", "50ms", "-concurrency", "20", "-progress", "200ms")
+        killed = start("-journal", journal, "-durability", "none", "-warmup", "10m", "-runs",
+                       "100m", "-latency", "50ms", "-concurrency", "20", "-progress", "200ms")
         for line in killed.stderr:
             if re.search(rb" warm-up runs=[1-9]", line):
                 break
