@@ -95,7 +95,11 @@ $(BUILD)/libtest.a: $(call objects,$(TEST_LIB_SOURCES))
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(TEST_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Tests are compiled more often than they are waited for; the bare loops of make perf are measured.
+$(BUILD)/obj/tests/%: TEST_CFLAGS := -O1 $(if $(LTO),-fno-lto)
+$(BUILD)/obj/tests/perf/%: TEST_CFLAGS :=
 
 # A stamp changes when its text does: other flags rebuild everything, another commit one object.
 $(BUILD)/flags: TEXT = $(CC) $(ALL_CFLAGS)
