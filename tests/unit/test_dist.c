@@ -107,6 +107,48 @@ static void draws_match_theory(void **state)
 
 /* Against erfc, which is another implementation: the normal distribution at z(p) is p. Every branch
  * of the algorithm is crossed, down to the smallest number that prng_unit() gives. */
+/* The share of draws that theory has below a value, written down apart from the sampler. */
+static double share_below(const struct dist *d, double value)
+{
+    switch (d->kind) {
+    case DIST_UNIFORM:
+        return (value - 10e6) / 80e6;
+    case DIST_NORMAL:
+        return erfc((50e6 - value) / (10e6 * sqrt(2))) / 2;
+    case DIST_LOGNORMAL: /* p99 is 2.3263 deviations above the median */
+        return erfc(-log(value / 800e6) * 2.326347874 / (log(10) * sqrt(2))) / 2;
+    case DIST_EXPONENTIAL:
+        return 1 - exp(-value / 50e6);
+    case DIST_CONSTANT:
+    case DIST_FILE:
+        break;
+    }
+    fail_msg("no theory for it");
+    return 0;
+}
+
+/* The test of Kolmogorov and Smirnov at a level of 1 %: 1.628 / sqrt(n) (tables; for n > 35). */
+static void draws_pass_the_test_of_kolmogorov_and_smirnov(void **state)
+{
+    static const char *const specs[] = {"uniform:10ms,90ms", "normal:50ms,10ms",
+                                        "lognormal:p50=800ms,p99=8s", "exp:50ms"};
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        struct dist d = latency_of(specs[i]);
+        uint64_t *draws = draw_sorted(&d, 5);
+        double distance = 0;
+        for (size_t n = 0; n < DRAWS; n++) {
+            double below = share_below(&d, (double)draws[n]);
+            distance = fmax(distance, below - (double)n / DRAWS);
+            distance = fmax(distance, (double)(n + 1) / DRAWS - below);
+        }
+        if (distance > 1.628 / sqrt(DRAWS))
+            fail_msg("%s: %g from what theory has", specs[i], distance);
+        free(draws);
+        dist_free(&d);
+    }
+}
+
 static void normal_quantile_inverts_the_distribution(void **state)
 {
     (void)state;
@@ -309,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantiles_are_those_of_theory),
         cmocka_unit_test(draws_match_theory),
+        cmocka_unit_test(draws_pass_the_test_of_kolmogorov_and_smirnov),
         cmocka_unit_test(normal_quantile_inverts_the_distribution),
         cmocka_unit_test(same_seed_same_draws),
         cmocka_unit_test(draws_stay_within_bounds),
