@@ -140,14 +140,15 @@ RUN_TESTS := $(if $(SAN),$(shell setarch -R true 2>/dev/null && echo setarch -R)
 # What one stage of scripts/test.sh is enough for: the rules of the house; waiting for servers.
 HOUSE_TESTS := scripts/check_includes.sh scripts/check_style.sh \
 	"$(PYTHON) tests/integration/run_faults.py $(BUILD)/bench"
-SCRIPT_TESTS := $(patsubst %,"$(PYTHON) % $(BUILD)/bench",$(wildcard tests/*/run.py))
+SCRIPT_TESTS := "$(PYTHON) tests/integration/run.py $(BUILD)/bench"
+KILL_TESTS := "$(PYTHON) tests/kills/run.py $(BUILD)/bench"
 REPLAY_TESTS := $(foreach n,$(FUZZ_NAMES),"$(BUILD)/tests/fuzz/replay_$n tests/fuzz/corpus/$n")
 check: export SKIPPED ?= $(if $(MISSING_TEST),unit and simulation tests: $(MISSING_TEST) is missing)
 check: export UBSAN_OPTIONS ?= print_stacktrace=1
 check: export TSAN_OPTIONS ?= second_deadlock_stack=1
 check: tests
 	@scripts/with_postgres.sh "$(PYTHON)" $(RUN_TESTS) \
-		$(HOUSE_TESTS) $(TESTS) $(REPLAY_TESTS) $(SCRIPT_TESTS)
+		$(SCRIPT_TESTS) $(HOUSE_TESTS) $(KILL_TESTS) $(TESTS) $(REPLAY_TESTS)
 
 run: all
 	$(BUILD)/bench -runs 20000 -concurrency 5000 -latency 50ms

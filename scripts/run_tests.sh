@@ -8,11 +8,11 @@
 # Exit status 77 without a count is a skip, which in CI is a failure. Prints a line a program, then
 # the output of those that failed, then the totals alone on the last line.
 #
-# JOBS (2) run at a time, for at most TEST_TIMEOUT seconds (300) each. SKIPPED names what could not
-# even be built.
+# JOBS (2) and one more, since some mostly wait, run at a time, for at most TEST_TIMEOUT seconds
+# (300) each. SKIPPED names what could not even be built.
 set -euo pipefail
 
-JOBS=${JOBS:-2}
+JOBS=$((${JOBS:-2} + 1))
 TEST_TIMEOUT=${TEST_TIMEOUT:-300}
 SKIPPED=${SKIPPED:-}
 export PYTHONDONTWRITEBYTECODE=1
