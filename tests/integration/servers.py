@@ -59,11 +59,23 @@ time_t time(time_t *now)
 """
 
 
+def has_tables(cluster):
+    return cluster.psql("select to_regclass('bench.records_seq') is not null") == "t"
+
+
+def await_records(cluster, process, count):
+    """Until the store holds as many, or the process has ended."""
+    while process.poll() is None and not (
+            has_tables(cluster)
+            and int(cluster.psql("select count(*) from bench.records_seq")) >= count):
+        time.sleep(0.02)
+
+
 def restarted_mid_run(how):
     with own_cluster() as cluster:
         process = start("-runs", "30000", "-concurrency", "300", "-latency", "2ms", "-journal",
                         cluster.uri)
-        time.sleep(0.4)
+        await_records(cluster, process, 1)
         is_running = process.poll() is None
         cluster.restart(how)
         stdout, stderr = process.communicate(timeout=60)
@@ -79,16 +91,9 @@ def cut_off_mid_run(cluster):
     """Leaves 2000 unfinished runs."""
     process = start("-runs", "100000", "-concurrency", "2000", "-latency", "1s", "-tool-effect",
                     "none", "-journal", cluster.uri)
-    while process.poll() is None and not (
-            has_tables(cluster)
-            and cluster.psql("select count(*) from bench.records_seq") == "2000"):
-        time.sleep(0.05)
+    await_records(cluster, process, 2000)
     process.kill()
     process.communicate(timeout=20)
-
-
-def has_tables(cluster):
-    return cluster.psql("select to_regclass('bench.records_seq') is not null") == "t"
 
 
 @check
@@ -98,8 +103,8 @@ def postgres_restarted_under_a_resume():
         cut_off_mid_run(cluster)
         process = start("resume", "-concurrency", "50", "-latency", "100ms", "-journal",
                         cluster.uri)
-        for how in ("immediate", "kill"):
-            time.sleep(0.7)
+        for records, how in ((2100, "immediate"), (3000, "kill")):
+            await_records(cluster, process, records)
             expect(process.poll() is None, "it was over before the server was stopped")
             cluster.restart(how)
         stdout, stderr = process.communicate(timeout=60)
@@ -116,7 +121,7 @@ def signal_ends_a_resume_that_waits_for_its_server():
         cut_off_mid_run(cluster)
         process = start("resume", "-concurrency", "100", "-latency", "100ms", "-retry-for", "60s",
                         "-journal", cluster.uri)
-        time.sleep(0.7)
+        await_records(cluster, process, 2100)
         cluster.stop("kill")
         time.sleep(0.5)
         begin = time.monotonic()
@@ -142,10 +147,7 @@ def postgres_killed_and_restarted():
 def run_slowly(cluster, *arguments):
     """A run that has begun and has nothing to record for seconds."""
     process = start("-runs", "50", "-latency", "3s", *arguments, "-journal", cluster.uri)
-    while process.poll() is None and not (
-            has_tables(cluster)
-            and cluster.psql("select count(*) from bench.records_seq") == "50"):
-        time.sleep(0.05)
+    await_records(cluster, process, 50)
     time.sleep(0.2)  # until it has heard of that
     return process
 
@@ -228,8 +230,8 @@ def clock_that_jumps_changes_nothing():
                        check=True)
         jumping = {**environment(), "LD_PRELOAD": f"{directory}/clock.so"}
         store = ["-journal", f"sqlite:{directory}/a.db"]
-        process = start("-runs", "100000", "-latency", "5ms", "-run-id", "uuidv7", *store,
-                        env=jumping)
+        process = start("-runs", "100000", "-latency", "5ms", "-run-id", "uuidv7", "-tool-effect",
+                        "none", *store, env=jumping)
         while process.poll() is None and not os.path.exists(f"{directory}/a.db-wal"):
             time.sleep(0.01)
         time.sleep(0.3)
