@@ -5,7 +5,7 @@
  * times are told as the system's:
  *
  * - Dispatch lag: its p99 is more than a tenth of the response time's.
- * - A scheduler thread was busy for more than 90 % of the time.
+ * - A scheduler thread was busy for more than 90 % of the time, of at least BUSY_NS_MIN.
  * - Achieved: runs were started at less than 99 % of the offered rate, the last of them at least
  *   MISSED_NS_MIN late, while the store was not the limit. The store is the limit when arrivals
  *   found all slots taken, and the slots would have sufficed for the offered rate without the time
@@ -34,6 +34,7 @@
 #define INTERFERENCE_MAX 0.05
 #define STOLEN_NS_MIN (5 * NS_PER_S)
 #define ACHIEVED_MIN 0.99
+#define BUSY_NS_MIN (100 * NS_PER_MS)
 /* What a machine that has other things to do may be late by, once, at the end. */
 #define MISSED_NS_MIN (100 * NS_PER_MS)
 
@@ -43,7 +44,8 @@ static void check_busy(struct report *report)
 {
     const double busy_max = 0.9;
     const struct campaign_result *result = report->result;
-    if (campaign_is_open_loop(&report->options->campaign) && result->busiest > busy_max)
+    bool is_long = result->elapsed_ns >= BUSY_NS_MIN; /* else it has had no time to be idle in */
+    if (campaign_is_open_loop(&report->options->campaign) && is_long && result->busiest > busy_max)
         (void)errmsg_set(report_next_reason(report), 0,
                          "a scheduler thread was busy for %.0f%% of the time: more threads, or a "
                          "lower rate",

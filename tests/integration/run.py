@@ -154,6 +154,15 @@ def failed_runs_are_reported():
 
 
 @check
+def schedule_of_no_run_or_one_is_not_called_busy():
+    done = bench("-stages", "1s:0", is_judged=True)
+    expect(done.returncode == 4, f"exit code {done.returncode}: {done.stderr!r}")
+    expect(done.stderr == b"bench: the measurement is not valid: no run completed\n", done.stderr)
+    done = bench("-rate", "0.000001", "-duration", "100ms", is_judged=True)
+    expect(done.returncode == 0, f"exit code {done.returncode}: {done.stderr!r}")
+
+
+@check
 def nothing_measured_is_not_valid():
     with tempfile.TemporaryDirectory() as directory:
         path = f"{directory}/r.json"
