@@ -44,7 +44,7 @@ static void gather(struct rows *rows, const struct hist *hist)
     double factor = (double)hist->max_ns / least;
     /* Not more rows than the range has buckets: most would be empty. */
     *rows = (struct rows){.count = last - first + 1 < ROWS_MAX ? last - first + 1 : ROWS_MAX};
-    for (unsigned i = 0; i < rows->count; i++)
+    for (unsigned i = 0; i + 1 < rows->count; i++)
         rows->upper_ns[i] = (uint64_t)(least * pow(factor, (i + 1.0) / rows->count));
     rows->upper_ns[rows->count - 1] = hist->max_ns;
     unsigned row = 0;

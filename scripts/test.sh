@@ -42,12 +42,12 @@ prepare() {
         ;;
     address)
         tools=(clang)
-        command=(env SIM_SEEDS="${SIM_SEEDS:-500}" "${check[@]}" CC=clang
+        command=(env SIM_SEEDS="${SIM_SEEDS:-250}" "${check[@]}" CC=clang
             SAN="address,undefined" HOUSE_TESTS=)
         ;;
     thread)
         tools=(gcc)
-        command=(env SIM_SEEDS="${SIM_SEEDS:-100}" "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=
+        command=(env SIM_SEEDS="${SIM_SEEDS:-50}" "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=
             KILL_TESTS=)
         ;;
     *) fail "no stage '$1': shell, format, lint, gcc, clang, address and thread are" ;;
