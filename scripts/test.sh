@@ -25,8 +25,8 @@ fail() {
 }
 
 # Sets tools and command for stage $1. The gcc stage alone checks the rules of the house and waits
-# for servers that come and go. What clang has built is run from outside in the address stage only,
-# and under the thread sanitizer nothing is killed, since neither tells more there.
+# for servers that come and go, and kills bench from outside; what it and the address stage have
+# built is run from outside. All stages kill it from inside, at every point there is.
 # Under a sanitizer a seed of the simulation takes many times as long: fewer of them are run.
 prepare() {
     local check=(make -s -j"$JOBS" WERROR=1 check)
@@ -43,12 +43,12 @@ prepare() {
     address)
         tools=(clang)
         command=(env SIM_SEEDS="${SIM_SEEDS:-250}" "${check[@]}" CC=clang
-            SAN="address,undefined" HOUSE_TESTS=)
+            SAN="address,undefined" HOUSE_TESTS= KILL_TESTS=)
         ;;
     thread)
         tools=(gcc)
         command=(env SIM_SEEDS="${SIM_SEEDS:-50}" "${check[@]}" CC=gcc SAN=thread HOUSE_TESTS=
-            KILL_TESTS=)
+            SCRIPT_TESTS= KILL_TESTS=)
         ;;
     *) fail "no stage '$1': shell, format, lint, gcc, clang, address and thread are" ;;
     esac
