@@ -91,11 +91,23 @@ def bench(*arguments, before=lambda: None, is_judged=False, **options):
     return done if is_judged else without_others_doing(done)
 
 
-def start(*arguments, before=default_signals, **options):
+class Started(subprocess.Popen):
+    """As what bench() returns, once it has ended."""
+
+    def communicate(self, *arguments, **options):
+        stdout, stderr = super().communicate(*arguments, **options)
+        done = without_others_doing(subprocess.CompletedProcess(self.args, self.returncode, stdout,
+                                                                stderr))
+        self.returncode = done.returncode
+        return done.stdout, done.stderr
+
+
+def start(*arguments, before=default_signals, is_judged=False, **options):
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
     options.setdefault("env", environment())
-    return subprocess.Popen([BENCH, *arguments], preexec_fn=before, **options)
+    kind = subprocess.Popen if is_judged else Started
+    return kind([BENCH, *arguments], preexec_fn=before, **options)
 
 
 def without_warnings(stderr):

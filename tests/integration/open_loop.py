@@ -16,7 +16,7 @@ def result_of(directory, disturb, *arguments):
     """The result of a run at a constant rate that is disturbed two seconds after its start."""
     path = pathlib.Path(directory, "r.json")
     process = start("-rate", "200", "-latency", "2ms", "-concurrency", "2000", "-json", str(path),
-                    *arguments)
+                    *arguments, is_judged=True)
     time.sleep(2)
     disturb(process)
     stdout, stderr = process.communicate(timeout=60)
