@@ -70,7 +70,11 @@ ALL_SOURCES := cmd/main.c $(LIB_SOURCES) $(sort $(wildcard tests/*/*.c))
 ALL_HEADERS := $(sort $(wildcard */*.h */*/*.h))
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-TESTS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
+# What starts no thread and takes long: the thread sanitizer has nothing to see there.
+ONE_THREAD := $(if $(filter thread,$(SAN)),tests/sim/% $(patsubst %,tests/unit/test_%.c,coalesce \
+	dist dist_file exchange group_commit json_grammar merged message payload pool power_cut \
+	record result_file resume))
+TESTS := $(patsubst %.c,$(BUILD)/%,$(filter-out $(ONE_THREAD),$(TEST_SOURCES)))
 REPLAYS := $(patsubst %,$(BUILD)/tests/fuzz/replay_%,$(FUZZ_NAMES))
 
 .PHONY: all tests check run perf lint format format-check fuzz fuzz-all coverage install clean help
