@@ -24,6 +24,7 @@ enum prng_purpose {
     PRNG_MODEL_TOKEN = 10,
     PRNG_MODEL_ERROR = 11,
     PRNG_BACKOFF = 12,
+    PRNG_BOOTSTRAP = 13,
 };
 
 struct prng {
