@@ -262,6 +262,21 @@ int merge_max_begun(struct merged *merged, const struct merge_row *row,
     return error;
 }
 
+/* Sixteen hexadecimal digits, of a sum that goes round. */
+int merge_add_checksum(struct merged *merged, const struct merge_row *row,
+                       const struct result_file *file, struct errmsg *why)
+{
+    uint64_t *sum = target(merged, row);
+    const char *text = NULL;
+    int error = result_file_read_text(file, row->key, &text, why);
+    if (error != 0)
+        return error;
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return result_file_refuse(file, row->key, "16 hexadecimal digits", why);
+    *sum += strtoull(text, NULL, 16);
+    return 0;
+}
+
 int merge_first_error(struct merged *merged, const struct merge_row *row,
                       const struct result_file *file, struct errmsg *why)
 {

@@ -39,8 +39,9 @@ merge_take merge_add_warmup; /* all have had one, or none */
 merge_take merge_add_stages;
 merge_take merge_max_u64;
 merge_take merge_max_double;
-merge_take merge_max_share;   /* a null is not known, and no more than any */
-merge_take merge_max_begun;   /* from the rate of the starts, of as many as `of` says */
+merge_take merge_max_share; /* a null is not known, and no more than any */
+merge_take merge_max_begun; /* from the rate of the starts, of as many as `of` says */
+merge_take merge_add_checksum;
 merge_take merge_first_error; /* with the name of its file */
 merge_take merge_take_seed;   /* the first's */
 merge_take merge_take_mode;   /* which must be that of a new campaign */

@@ -45,6 +45,13 @@ const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_PEAK_TASKS] = {"peak_tasks", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_HEAP_DELTA] = {"heap_delta_bytes", METRIC_UNIT_BYTES, METRIC_OF_RESULT},
     [METRIC_TOTAL_ALLOC] = {"total_alloc_bytes", METRIC_UNIT_BYTES, METRIC_OF_RESULT},
+    [METRIC_ALLOCATIONS] = {"allocations", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_SYSCALLS] = {"syscalls", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_INSTRUCTIONS] = {"instructions", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
+    [METRIC_ALLOCATIONS_PER_RUN] = {"allocations_per_run", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
+    [METRIC_ALLOC_PER_RUN] = {"alloc_per_run_bytes", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
+    [METRIC_SYSCALLS_PER_RUN] = {"syscalls_per_run", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
+    [METRIC_INSTRUCTIONS_PER_RUN] = {"instructions_per_run", METRIC_UNIT_RATIO, METRIC_OF_RESULT},
     [METRIC_PEAK_RSS] = {"peak_rss_bytes", METRIC_UNIT_BYTES, METRIC_OF_RESULT},
     [METRIC_CPU] = {"cpu_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_CPU_PER_RUN] = {"cpu_per_run_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
@@ -79,6 +86,7 @@ const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_LOGICAL_PER_RUN] = {"logical_per_run_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
     [METRIC_WAL_PER_RUN] = {"wal_per_run_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
     [METRIC_DB_PER_RUN] = {"db_per_run_bytes", METRIC_UNIT_BYTES, METRIC_OF_STORE},
+    [METRIC_RECORDS_PER_RUN] = {"records_per_run", METRIC_UNIT_RATIO, METRIC_OF_STORE},
 };
 
 static struct metric_value whole(uint64_t value)
@@ -178,6 +186,7 @@ static void compute_store(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_LOGICAL_PER_RUN] = mean(logical, ended);
     metrics[METRIC_WAL_PER_RUN] = mean(io->wal_bytes, ended);
     metrics[METRIC_DB_PER_RUN] = mean(io->db_bytes, ended);
+    metrics[METRIC_RECORDS_PER_RUN] = ratio(report_records_new(result), ended);
 }
 
 static void compute_recovery(struct metric_value metrics[METRIC_COUNT],
@@ -227,6 +236,23 @@ static uint64_t records_measured(const struct campaign_result *result)
     return records > result->warmup.records ? records - result->warmup.records : 0;
 }
 
+/* A warm-up's runs are in what is counted. */
+static void compute_counts(struct metric_value metrics[METRIC_COUNT],
+                           const struct campaign_result *result)
+{
+    const struct counts *counts = &result->counts;
+    uint64_t runs = result->runs_started + result->warmup.runs_started;
+    uint64_t bytes = result->is_total_alloc_known ? result->total_alloc_bytes : COUNT_NOT_KNOWN;
+    metrics[METRIC_TOTAL_ALLOC] = whole_if_known(bytes);
+    metrics[METRIC_ALLOCATIONS] = whole_if_known(counts->allocations);
+    metrics[METRIC_SYSCALLS] = whole_if_known(counts->syscalls);
+    metrics[METRIC_INSTRUCTIONS] = whole_if_known(counts->instructions);
+    metrics[METRIC_ALLOC_PER_RUN] = ratio(bytes, runs);
+    metrics[METRIC_ALLOCATIONS_PER_RUN] = ratio(counts->allocations, runs);
+    metrics[METRIC_SYSCALLS_PER_RUN] = ratio(counts->syscalls, runs);
+    metrics[METRIC_INSTRUCTIONS_PER_RUN] = ratio(counts->instructions, runs);
+}
+
 static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
                             const struct campaign_result *result)
 {
@@ -253,11 +279,10 @@ static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_PEAK_TASKS] = whole(result->peak_tasks);
     metrics[METRIC_HEAP_DELTA] =
         (struct metric_value){.is_known = true, .whole = result->heap_delta_bytes};
-    metrics[METRIC_TOTAL_ALLOC] = whole(result->total_alloc_bytes);
-    metrics[METRIC_TOTAL_ALLOC].is_known = result->is_total_alloc_known;
     metrics[METRIC_PEAK_RSS] = whole(result->peak_rss_bytes);
     metrics[METRIC_CPU] = whole(result->cpu_ns);
     metrics[METRIC_CPU_PER_RUN] = mean(result->cpu_ns, ended);
+    compute_counts(metrics, result);
     compute_model(metrics, result);
     compute_store(metrics, result);
     compute_schedule(metrics, result);

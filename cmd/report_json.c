@@ -293,6 +293,7 @@ static json_t *result(bool *failed, const struct report *report)
     const char *first_error = campaign->first_error.text;
     const char *journal_error = campaign->journal_error.text;
     char started[REPORT_TIME_BYTES];
+    char checksum[17];
     json_t *object = json_object();
     json_t *outcomes = json_object();
     for (int i = 0; i < OUTCOME_COUNT; i++)
@@ -306,6 +307,8 @@ static json_t *result(bool *failed, const struct report *report)
     set(failed, object, "journal_error",
         text_or_null(journal_error[0] == '\0' ? NULL : journal_error));
     set(failed, object, "slo_abort", slo_abort(failed, report));
+    (void)snprintf(checksum, sizeof(checksum), "%016" PRIx64, campaign->checksum);
+    set(failed, object, "journal_checksum", json_string(checksum));
     set(failed, object, "started", json_string(report_time(campaign->started_unix_ns, started)));
     set(failed, object, "warmup", warmup(failed, report));
     return object;

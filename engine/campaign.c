@@ -84,6 +84,12 @@ static void read_interference(struct campaign *c)
     c->throttled_ns = is_known ? throttled_ns - c->throttled_ns : UINT64_MAX;
 }
 
+static void read_counts(struct campaign *c)
+{
+    struct counts now = counters_read(&c->counters);
+    c->counts = counts_since(&c->counts, &now);
+}
+
 /* The last worker to end closes the timed part: nobody reads back before. */
 static void wait_for_all(struct campaign *c)
 {
@@ -92,6 +98,7 @@ static void wait_for_all(struct campaign *c)
         uint64_t before_ns = atomic_load(&c->load.cpu_before_ns); /* after a warm-up */
         c->cpu_ns = resource_cpu_ns() - (before_ns != 0 ? before_ns : c->cpu_ns);
         journal_io(c->journal, &c->io_after);
+        read_counts(c);
         c->heap_delta_bytes = (int64_t)resource_heap_bytes() - (int64_t)c->heap_bytes;
         read_interference(c);
         loop_wake(c->waiter);
@@ -269,6 +276,7 @@ static struct campaign *new_campaign(const struct campaign_config *config, struc
     }
     (void)pthread_mutex_init(&c->mutex, NULL); /* these two cannot fail with default attributes */
     (void)pthread_cond_init(&c->moved, NULL);
+    counters_open(&c->counters); /* before there are threads, the store's included */
     return c;
 }
 
@@ -279,6 +287,7 @@ static void free_campaign(struct campaign *c)
     if (c->is_ledger_made && !c->is_started)
         (void)unlink(c->config->ledger_path); /* nobody has written to it */
     recovery_close(&c->recovery);
+    counters_close(&c->counters);
     (void)pthread_cond_destroy(&c->moved);
     (void)pthread_mutex_destroy(&c->mutex);
     free(c->threads);
@@ -361,6 +370,7 @@ void campaign_start(struct campaign *c)
     journal_describe(c->journal, &c->settings);
     read_interference(c); /* since the machine started */
     c->heap_bytes = resource_heap_bytes();
+    c->counts = counters_read(&c->counters);
     c->cpu_ns = resource_cpu_ns();
     c->is_started = true;
     open_gate(c, false);

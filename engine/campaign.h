@@ -17,6 +17,7 @@
 #include "engine/agent.h"
 #include "engine/arrival.h"
 #include "engine/base/clock.h"
+#include "engine/base/counters.h"
 #include "engine/base/dist.h"
 #include "engine/base/err.h"
 #include "engine/base/hist.h"
@@ -198,6 +199,11 @@ struct campaign_result {
     int64_t heap_delta_bytes;
     uint64_t total_alloc_bytes;
     bool is_total_alloc_known;
+    struct counts counts; /* of the timed part and its warm-up, by the whole process */
+    /* Of all payloads of the runs that ended: each run's last digest, which is chained over them,
+     * hashed with its number; added up, so that the order in which runs end is no matter. The same
+     * seed, shape and number of runs give the same, on any machine and store. */
+    uint64_t checksum;
     uint64_t peak_rss_bytes;
     uint64_t begun_ns;         /* of an open loop: from the first start to the last */
     uint64_t cpu_ns;           /* of the timed part */

@@ -50,6 +50,7 @@ static void merge_worker(struct campaign_result *result, const struct worker *w)
     result->tool_calls += w->env.tool_calls;
     add_model_count(&result->model_count, &w->env.model_count);
     result->total_alloc_bytes += w->allocated_bytes;
+    result->checksum += w->checksum;
     double busy = w->driven_ns > 0 ? 1 - (double)w->idle_ns / (double)w->driven_ns : 0;
     result->busiest = busy > result->busiest ? busy : result->busiest;
     if (result->first_error.text[0] == '\0')
@@ -202,6 +203,7 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         .peak_tasks = atomic_load(&c->load.in_flight_peak),
         .heap_delta_bytes = c->heap_delta_bytes,
         .cpu_ns = c->cpu_ns,
+        .counts = c->counts,
         .peak_rss_bytes = resource_peak_rss_bytes(),
         .threads = c->worker_count,
         .loop_name = c->workers[0].sched.loop.ops->name,

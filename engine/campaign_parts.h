@@ -54,6 +54,8 @@ struct campaign {
     uint64_t heap_bytes;
     int64_t heap_delta_bytes;
     uint64_t cpu_ns;
+    struct counters counters;
+    struct counts counts;        /* before the timed part, and then of it */
     struct journal_io io_before; /* the timed part */
     struct journal_io io_after;
     struct journal_settings settings;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/chunk.h"
+#include "engine/base/prng.h"
 #include "engine/base/resource.h"
 #include "engine/exchange.h"
 
@@ -247,6 +248,7 @@ static inline void count_run(struct worker *w, const struct run *run, uint64_t n
     }
     w->ended_ns = now_ns;
     w->runs_by_outcome[outcome]++;
+    w->checksum += prng_mix(run->append.digest + run->append.run);
     if (outcome == OUTCOME_COMPLETED) {
         if (run->has_retried) {
             hist_record(w->retried, response_ns);

@@ -97,6 +97,7 @@ struct worker {
     struct worker_progress progress;
     _Atomic bool must_abandon;     /* set by the controlling thread, which then wakes the loop */
     uint64_t allocated_bytes;      /* by this thread, since the gate opened */
+    uint64_t checksum;             /* see campaign_result */
     struct errmsg error;           /* why the scheduler gave up; empty when it did not */
     struct journal_count readback; /* of the journal's parts that fell to this worker */
 };

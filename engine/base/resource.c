@@ -37,6 +37,11 @@ uint64_t resource_thread_allocated_bytes(void)
     return 0;
 }
 
+uint64_t resource_allocations(void)
+{
+    return UINT64_MAX;
+}
+
 const char *resource_heap_source(void)
 {
     return __sanitizer_get_current_allocated_bytes != NULL ? "sanitizer" : "glibc";
@@ -49,6 +54,9 @@ const char *resource_heap_source(void)
 /* Read by jemalloc when it starts: it keeps the pages of freed memory for their next use instead of
  * giving them back after a while, so that what chunk_warm() has brought in stays. */
 const char *malloc_conf = "dirty_decay_ms:-1,muzzy_decay_ms:-1";
+
+#define TEXT(value) #value
+#define TEXT_OF(value) TEXT(value)
 
 uint64_t resource_heap_bytes(void)
 {
@@ -67,6 +75,20 @@ void resource_flush_thread_cache(void)
     (void)mallctl("thread.tcache.flush", NULL, NULL, NULL, 0); /* fails where there is no cache */
 }
 
+uint64_t resource_allocations(void)
+{
+#define OF_ALL_ARENAS(name) "stats.arenas." TEXT_OF(MALLCTL_ARENAS_ALL) "." name
+    uint64_t epoch = 1;
+    uint64_t small = 0;
+    uint64_t large = 0;
+    size_t size = sizeof(small);
+    if (mallctl("epoch", NULL, NULL, &epoch, sizeof(epoch)) != 0 ||
+        mallctl(OF_ALL_ARENAS("small.nrequests"), &small, &size, NULL, 0) != 0 ||
+        mallctl(OF_ALL_ARENAS("large.nrequests"), &large, &size, NULL, 0) != 0)
+        return UINT64_MAX;
+    return small + large;
+}
+
 uint64_t resource_thread_allocated_bytes(void)
 {
     uint64_t allocated_bytes = 0;
@@ -76,7 +98,6 @@ uint64_t resource_thread_allocated_bytes(void)
     return allocated_bytes;
 }
 
-#define TEXT_OF(value) #value
 #define DOTTED(major, minor, bugfix) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(bugfix)
 
 const char *resource_heap_source(void)

@@ -21,6 +21,10 @@ void resource_flush_thread_cache(void);
 /* All bytes that this thread has ever allocated (thread.allocated); 0 where unknown. */
 uint64_t resource_thread_allocated_bytes(void);
 
+/* How often any thread has asked for memory so far, as far as the caches of threads have been
+ * flushed; UINT64_MAX where unknown. */
+uint64_t resource_allocations(void);
+
 /* "jemalloc 5.3.0", or what counts instead. */
 const char *resource_heap_source(void);
 

@@ -20,7 +20,8 @@ import harness  # noqa: E402
 from cases import GOOD, USAGE_ERRORS  # noqa: E402
 from harness import (ROOT, SCHEMA, NotApplicable, bench, check, expect, help_of,  # noqa: E402
                      run_case, validate, without_warnings)
-import formats  # noqa: E402, F401: its checks are in CHECKS
+import counting  # noqa: E402, F401: its checks are in CHECKS
+import formats  # noqa: E402, F401
 import merging  # noqa: E402, F401
 import model_calls  # noqa: E402, F401
 import objectives  # noqa: E402, F401

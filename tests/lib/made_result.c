@@ -56,6 +56,8 @@ void made_result_init(struct made_result *made, int argc, char **argv)
         .heap_delta_bytes = -1000,
         .total_alloc_bytes = 5000,
         .is_total_alloc_known = true,
+        .counts = {.allocations = 70, .syscalls = COUNT_NOT_KNOWN, .instructions = 1000000},
+        .checksum = UINT64_C(0xfedcba9876543210),
         .peak_rss_bytes = 30000000,
         .cpu_ns = 3000000,
         .busiest = 0.25,

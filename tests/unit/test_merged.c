@@ -99,6 +99,10 @@ static void test_counts_are_added(void **state)
     assert_int_equal(sum->heap_delta_bytes, -2000);
     assert_int_equal(sum->total_alloc_bytes, 10000);
     assert_true(sum->is_total_alloc_known);
+    assert_int_equal(sum->counts.allocations, 140);
+    assert_int_equal(sum->counts.syscalls, COUNT_NOT_KNOWN);
+    assert_int_equal(sum->counts.instructions, 2000000);
+    assert_int_equal(sum->checksum, UINT64_C(0xfedcba9876543210) * 2);
     assert_int_equal(sum->cpu_ns, 6000000);
     assert_true(sum->busiest == 0.5);
     assert_int_equal(sum->threads, 4);

@@ -15,8 +15,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/counters.h"
 #include "engine/base/resource.h"
 #include "tests/lib/scratch.h"
 
@@ -51,6 +53,48 @@ static void the_heap_grows_and_shrinks(void **state)
     assert_int_equal(strncmp(resource_heap_source(), "jemalloc 5.", 11), 0);
 #endif
     assert_true(strlen(resource_heap_source()) > 0);
+}
+
+static void each_allocation_is_counted(void **state)
+{
+    (void)state;
+    enum { SMALL = 1000, LARGE = 10 };
+    resource_flush_thread_cache();
+    uint64_t before = resource_allocations();
+    for (int i = 0; i < SMALL; i++)
+        free(take(16));
+    for (int i = 0; i < LARGE; i++)
+        free(take(BLOCK_BYTES));
+    resource_flush_thread_cache();
+    uint64_t after = resource_allocations();
+#ifdef BENCH_SANITIZER
+    assert_int_equal(before, UINT64_MAX);
+    assert_int_equal(after, UINT64_MAX);
+#else
+    assert_int_equal(after - before, SMALL + LARGE);
+#endif
+}
+
+static void what_is_not_granted_is_not_known(void **state)
+{
+    (void)state;
+    struct counters counters;
+    counters_open(&counters);
+    struct counts before = counters_read(&counters);
+    for (int i = 0; i < 100; i++)
+        (void)getppid();
+    struct counts after = counters_read(&counters);
+    struct counts passed = counts_since(&before, &after);
+    assert_int_equal(passed.syscalls == COUNT_NOT_KNOWN, counters.syscalls_fd < 0);
+    assert_int_equal(passed.instructions == COUNT_NOT_KNOWN, counters.instructions_fd < 0);
+    if (counters.syscalls_fd >= 0)
+        assert_true(passed.syscalls >= 100);
+    counters_close(&counters);
+    struct counts closed = counters_read(&counters);
+    assert_int_equal(closed.syscalls, COUNT_NOT_KNOWN);
+    assert_int_equal(closed.instructions, COUNT_NOT_KNOWN);
+    assert_int_equal(counts_since(&closed, &after).syscalls, COUNT_NOT_KNOWN);
+    assert_int_equal(counts_since(&after, &closed).instructions, COUNT_NOT_KNOWN);
 }
 
 static void cpu_time_passes_while_working(void **state)
@@ -345,6 +389,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_heap_grows_and_shrinks),
+        cmocka_unit_test(each_allocation_is_counted),
+        cmocka_unit_test(what_is_not_granted_is_not_known),
         cmocka_unit_test(cpu_time_passes_while_working),
         cmocka_unit_test(the_peak_stays_when_memory_goes),
         cmocka_unit_test(the_least_limit_is_named),
