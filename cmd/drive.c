@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "cmd/command.h"
 #include "cmd/intervals.h"
@@ -28,6 +27,7 @@
 #include "cmd/report.h"
 #include "cmd/signals.h"
 #include "cmd/slo_watch.h"
+#include "cmd/verdict.h"
 #include "cmd/warmup.h"
 #include "engine/base/clock.h"
 #include "engine/base/resource.h"
@@ -269,15 +269,6 @@ static bool has_gone_wrong(const struct campaign_result *result, const struct er
            result->scheduler_error.text[0] != '\0';
 }
 
-/* Where the summary goes to somebody's eyes, or that was asked for. */
-static bool shows_histogram(const struct options *options)
-{
-    bool is_on_stderr = options->json_path != NULL && strcmp(options->json_path, "-") == 0;
-    if (options->is_histogram || options->command != OPTIONS_OF_RUN)
-        return options->is_histogram;
-    return isatty(is_on_stderr ? STDERR_FILENO : STDOUT_FILENO) == 1;
-}
-
 static int finish(struct control *control, const struct options *options,
                   struct report_outputs *outputs)
 {
@@ -303,32 +294,12 @@ static int finish(struct control *control, const struct options *options,
     report.intervals = &control->intervals;
     report.slo_abort = control->slo_watch.abort;
     report.warmup = &control->warmup;
-    report.shows_histogram = shows_histogram(options);
-    report.is_utf8 = report_is_utf8();
-    int code = EXIT_CODE_GOOD;
-    if (report_write(&report, outputs, &why) != 0) {
+    struct verdict_facts facts = {.has_lost_output = report_write(&report, outputs, &why) != 0};
+    if (facts.has_lost_output)
         output_error("%s", why.text);
-        code = EXIT_CODE_FAILED;
-    }
-    if (say_what_failed(&report, journal_error))
-        code = EXIT_CODE_FAILED;
-    if (stopped_by != 0)
-        return EXIT_CODE_SIGNAL_BASE + stopped_by;
-    if (report.slo_abort.is_aborted && !has_gone_wrong(&result, journal_error)) {
-        output_error("stopped, as an objective was missed: %s",
-                     options->slos[report.slo_abort.slo].text);
-        return EXIT_CODE_SLO;
-    }
-    if (code == EXIT_CODE_GOOD && report.reason_count > 0) {
-        output_error("the measurement is not valid: %s", report.reasons[0].text);
-        code = EXIT_CODE_INVALID;
-    }
-    /* Of a campaign that went wrong, or a measurement that is none, no objective is told. */
-    if (report.slos_missed == 0 || code == EXIT_CODE_INVALID ||
-        has_gone_wrong(&result, journal_error))
-        return code;
-    output_error("%zu of %zu objectives missed", report.slos_missed, options->slo_count);
-    return EXIT_CODE_SLO;
+    facts.has_failed_runs = say_what_failed(&report, journal_error);
+    facts.has_gone_wrong = has_gone_wrong(&result, journal_error);
+    return verdict_of(&report, &facts);
 }
 
 static int run_campaign(const struct options *options, const sigset_t *taken,

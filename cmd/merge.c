@@ -16,6 +16,7 @@
 #include "cmd/output.h"
 #include "cmd/report.h"
 #include "cmd/signals.h"
+#include "cmd/verdict.h"
 
 static int read_results(struct merged *merged, const struct options *options, struct errmsg *why)
 {
@@ -52,18 +53,11 @@ static int write_merged(const struct merged *merged, const struct options *optio
     judge(&report, merged);
     if (merged->intervals.is_cut)
         output_error("warning: the intervals are left out: there would be too many");
-    if (report_write(&report, outputs, &why) != 0) {
+    const struct verdict_facts facts = {.has_lost_output =
+                                            report_write(&report, outputs, &why) != 0};
+    if (facts.has_lost_output)
         output_error("%s", why.text);
-        return EXIT_CODE_FAILED;
-    }
-    if (report.reason_count > 0) {
-        output_error("the measurement is not valid: %s", report.reasons[0].text);
-        return EXIT_CODE_INVALID;
-    }
-    if (report.slos_missed == 0)
-        return EXIT_CODE_GOOD;
-    output_error("%zu of %zu objectives missed", report.slos_missed, options->slo_count);
-    return EXIT_CODE_SLO;
+    return verdict_of(&report, &facts);
 }
 
 /* What is said of the configuration is said by the options: the report's readers know no other. */

@@ -109,6 +109,7 @@ static const struct merge_row rows[] = {
     OWN("config.gha"),
     OWN("config.progress_ns"),
     OWN("config.quiet"),
+    OWN("config.histogram"),
     TAKE("config.mode", merge_take_mode, config),
     SAME("config.campaign"),
     SAME("config.tool_retry"),

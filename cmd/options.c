@@ -139,7 +139,7 @@ static const struct flag flags[] = {
      "two files, for github-action-benchmark", NO_DEFAULT},
     {"progress", "D", FLAG_OUTPUT, DRIVE, flags_parse_duration, TARGET(progress_ns), 0,
      NS_MAX_DURATION, "a line each D; 0: none", DEFAULT(ALL, "on a terminal, else 0")},
-    {"histogram", NULL, FLAG_OUTPUT, RUN, flags_parse_switch, TARGET(is_histogram), 0, 0,
+    {"histogram", NULL, FLAG_OUTPUT, REPORT, flags_parse_switch, TARGET(is_histogram), 0, 0,
      "of the latency, in the report; always on a terminal", NO_DEFAULT},
     {"quiet", NULL, FLAG_OUTPUT, DRIVE, flags_parse_switch, TARGET(is_quiet), 0, 0,
      "no progress and no warnings", NO_DEFAULT},

@@ -158,9 +158,9 @@ struct report {
     size_t warning_count;
     struct report_slo slos[SLOS_MAX]; /* one an objective of the options */
     size_t slos_missed;
-    bool shows_histogram; /* in the text; set before it is written, as is the next */
+    bool shows_histogram; /* in the text; report_write() sets it, and the next */
     bool is_utf8;
-    const struct warmup *warmup; /* likewise; NULL: not known */
+    const struct warmup *warmup; /* set before it is written; NULL: not known */
     struct slo_abort slo_abort;  /* set before it is written */
 };
 

@@ -257,11 +257,21 @@ static int write_format(const struct report_format *format, const struct report 
     return error;
 }
 
+/* Where the summary goes to somebody's eyes, or that was asked for. */
+static bool shows_histogram(const struct options *options)
+{
+    if (options->is_histogram || options->command == OPTIONS_OF_RESUME)
+        return options->is_histogram;
+    return isatty(summary_fd(options)) == 1;
+}
+
 int report_write(struct report *report, struct report_outputs *outputs, struct errmsg *why)
 {
     if (report->merged == NULL)
         host_read(&report->host);
     report_warn(report);
+    report->shows_histogram = shows_histogram(report->options);
+    report->is_utf8 = report_is_utf8();
     int first_error = write_format(&report_text, report, NULL, summary_fd(report->options), why);
     for (size_t i = 0; report_table[i] != NULL; i++) {
         const char *path = path_of(report_table[i], report->options);

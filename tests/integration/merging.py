@@ -31,6 +31,37 @@ def merge(*arguments, code=0):
     return done
 
 
+@check
+def what_is_printed_or_written_is_no_part_of_what_was_measured():
+    text = bench("merge", "-help").stdout.decode()
+    takes_file = set(re.findall(r"^  -([a-z-]+) FILE", text, re.MULTILINE))
+    expect({"json", "csv", "gha"} <= takes_file, text)
+    with tempfile.TemporaryDirectory() as directory:
+        own = ["-rate", "200/s", "-duration", "1s"]
+        written = [word for flag in sorted(takes_file - {"json"})
+                   for word in (f"-{flag}", str(pathlib.Path(directory, flag)))]
+        paths = generate(directory, own,
+                         own + written + ["-histogram", "-quiet"])
+        merge(*paths)
+
+
+@check
+def a_histogram_is_shown_where_it_is_asked_for():
+    """Its rows are of all runs, one's own and those of a merge."""
+    def counts(stdout):
+        return [int(n) for n in re.findall(rb"^ +\S+ +(\d+) +[\d.]+%  ", stdout, re.MULTILINE)]
+
+    done = bench("-runs", "300", "-latency", "uniform:1ms,9ms", "-histogram")
+    expect(done.returncode == 0 and sum(counts(done.stdout)) == 300, done.stdout)
+    expect(not counts(bench("-runs", "300").stdout), "shown in a pipe")
+    with tempfile.TemporaryDirectory() as directory:
+        paths = generate(directory, *(["-rate", "200/s", "-duration", "1s"],) * 2)
+        expect(not counts(merge(*paths).stdout), "shown in a pipe")
+        runs = sum(load(path)["result"]["runs_completed"] for path in paths)
+        shown = merge(*paths, "-histogram").stdout
+        expect(sum(counts(shown)) == runs, shown)
+
+
 def load(path):
     return json.loads(pathlib.Path(path).read_text())
 

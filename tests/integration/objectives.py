@@ -20,6 +20,15 @@ def held(code, *arguments):
 
 
 @check
+def a_lost_output_is_not_hidden_by_a_missed_objective():
+    for more in ((), ("-slo-abort", "-slo-delay", "100ms")):
+        done = bench("-duration", "300ms", "-latency", "1ms", "-slo", "p(99)<1us", "-json",
+                     "/dev/full", *more)
+        expect(done.returncode == 1, f"{done.returncode} {done.stderr}")
+        expect(b"/dev/full" in done.stderr, done.stderr)
+
+
+@check
 def objectives_that_are_met_are_told():
     done, slos = held(0, "-slo", "p(99)<10s", "-slo", "errors<0.1%", "-slo", "rate>=1",
                       "-slo", "append.p(50) < 5s")
