@@ -272,23 +272,22 @@ static inline const char *skip_key(struct json_reader *r, const char *p)
     return json_scan_key(r, p, &key);
 }
 
-bool json_skip_value(struct json_reader *r, struct json_span *value)
+/* The value that begins at p, up to the byte behind it; NULL when it fails. */
+static __attribute__((noinline)) const char *skip_any(struct json_reader *r, const char *p)
 {
     const uint32_t outer = r->depth;
     uint32_t depth = outer;
     uint32_t is_object = 0; /* a bit a level, as in the reader */
-    const char *p = json_scan_space(r->at, r->end);
-    const char *first = p;
     for (;;) {
         p = json_scan_space(p, r->end);
         if (p == r->end) {
-            return fail_at(r, p, JSON_TEXT_END);
+            return json_scan_fail(r, p, JSON_TEXT_END);
         }
         if (*p == '"') {
             p = skip_string(r, p);
         } else if (*p == '{' || *p == '[') {
             if (depth == JSON_DEPTH_MAX) {
-                return fail_at(r, p, text_depth);
+                return json_scan_fail(r, p, text_depth);
             }
             depth++;
             is_object = is_object << 1 | (*p == '{');
@@ -296,7 +295,7 @@ bool json_skip_value(struct json_reader *r, struct json_span *value)
             if (p == r->end || *p != ((is_object & 1) != 0 ? '}' : ']')) {
                 p = (is_object & 1) != 0 ? skip_key(r, p) : p;
                 if (p == NULL) {
-                    return false;
+                    return NULL;
                 }
                 continue;
             }
@@ -304,7 +303,7 @@ bool json_skip_value(struct json_reader *r, struct json_span *value)
             p = json_scan_scalar(r, p);
         }
         if (p == NULL) {
-            return false;
+            return NULL;
         }
         /* Behind a value: what it closes, and then a comma unless it closes everything. */
         for (; depth > outer; depth--, is_object >>= 1, p++) {
@@ -314,15 +313,25 @@ bool json_skip_value(struct json_reader *r, struct json_span *value)
             }
         }
         if (depth == outer) {
-            break;
+            return p;
         }
         if (p == r->end || *p != ',') {
-            return fail_at(r, p, "expected a comma or a closing bracket");
+            return json_scan_fail(r, p, "expected a comma or a closing bracket");
         }
         p = (is_object & 1) != 0 ? skip_key(r, p + 1) : p + 1;
         if (p == NULL) {
-            return false;
+            return NULL;
         }
+    }
+}
+
+bool json_skip_value(struct json_reader *r, struct json_span *value)
+{
+    const char *first = json_scan_space(r->at, r->end);
+    /* Most values are strings, which need no count of what is open. */
+    const char *p = first < r->end && *first == '"' ? skip_string(r, first) : skip_any(r, first);
+    if (p == NULL) {
+        return false;
     }
     if (value != NULL) {
         *value = (struct json_span){.bytes = first, .size = (size_t)(p - first)};
