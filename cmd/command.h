@@ -16,6 +16,7 @@ enum {
     EXIT_CODE_GOOD = 0,
     EXIT_CODE_FAILED = 1,        /* a run, the journal or an output failed */
     EXIT_CODE_USAGE = 2,         /* or more than the machine has: nothing was touched */
+    EXIT_CODE_REGRESSION = 3,    /* of a comparison: something is worse */
     EXIT_CODE_INVALID = 4,       /* nothing failed, but the measurement is not valid */
     EXIT_CODE_SLO = 99,          /* an objective was missed */
     EXIT_CODE_SIGNAL_BASE = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
@@ -32,6 +33,7 @@ extern const struct command command_run;
 extern const struct command command_resume;
 extern const struct command command_verify;
 extern const struct command command_merge;
+extern const struct command command_compare;
 extern const struct command command_help; /* prints the help of run */
 
 /* Reads the flags of a subcommand and goes on with `go`, unless they are wrong or ask for help or

@@ -338,6 +338,7 @@ static void write_group(const struct flag *flags, size_t count, enum flag_group 
         [FLAG_AGENT] = "Agent (model and tools)",
         [FLAG_MODEL] = "Model (its replies, and what is done when they do not come)",
         [FLAG_JOURNAL] = "Journal",
+        [FLAG_JUDGING] = "Judging",
         [FLAG_OUTPUT] = "Output",
     };
     bool has_title = false;
@@ -356,7 +357,7 @@ void flags_write_help(const struct flag *flags, size_t count, enum options_comma
 {
     for (enum flag_group group = FLAG_LOAD; group < FLAG_LATER; group++)
         write_group(flags, count, group, command, out);
-    if (command == OPTIONS_OF_VERIFY || command == OPTIONS_OF_MERGE)
+    if (command != OPTIONS_OF_RUN && command != OPTIONS_OF_RESUME)
         return; /* They have no values of these kinds. */
     (void)fputs("\n"
                 "D: 250us, 50ms, 1m30s. N: 5000, 20k, 1.5m. DIST: 50ms, uniform:10ms,90ms,\n"

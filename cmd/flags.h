@@ -17,6 +17,7 @@ enum flag_group {
     FLAG_AGENT,
     FLAG_MODEL,
     FLAG_JOURNAL,
+    FLAG_JUDGING,
     FLAG_OUTPUT,
     FLAG_LATER,
 };

@@ -355,18 +355,10 @@ static int check_twice(const struct merged *merged, struct errmsg *why)
  * and no sum or share of them is right. */
 static void forget_servers_io(struct journal_io *io)
 {
-    if (io->is_servers)
-        *io = (struct journal_io){
-            .commits = JOURNAL_NOT_KNOWN,
-            .commit_ns = JOURNAL_NOT_KNOWN,
-            .checkpoints = JOURNAL_NOT_KNOWN,
-            .checkpoint_ns = JOURNAL_NOT_KNOWN,
-            .wal_bytes = JOURNAL_NOT_KNOWN,
-            .db_bytes = JOURNAL_NOT_KNOWN,
-            .syncs = JOURNAL_NOT_KNOWN,
-            .store_bytes = JOURNAL_NOT_KNOWN,
-            .is_servers = true,
-        };
+    if (!io->is_servers)
+        return;
+    *io = journal_io_unknown();
+    io->is_servers = true;
 }
 
 static void set_times(struct merged *merged)

@@ -14,7 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/resource.h"
 
-#define TARGET(member) offsetof(struct options, member)
+#define TARGET(member) OPTIONS_AT(member)
 #define NO_DEFAULT DEFAULT(0, NULL)
 #define DEFAULT(commands_of_it, text) .defaults = {{commands_of_it, text}}
 #define DEFAULTS(first, first_text, second, second_text)                                           \
@@ -31,9 +31,11 @@ enum {
     RESUME = 1 << OPTIONS_OF_RESUME,
     VERIFY = 1 << OPTIONS_OF_VERIFY,
     MERGE = 1 << OPTIONS_OF_MERGE,
+    COMPARE = 1 << OPTIONS_OF_COMPARE,
     DRIVE = RUN | RESUME,
     REPORT = RUN | MERGE, /* what a result is written as */
     ALL = RUN | RESUME | VERIFY,
+    EVERY = ALL | MERGE | COMPARE,
 };
 
 static const struct flag flags[] = {
@@ -115,8 +117,16 @@ static const struct flag flags[] = {
      NS_MAX_DURATION, "try again what a server may yet do; 0: not", DEFAULT(ALL, "30s")},
     {"history", "MODE", FLAG_JOURNAL, RUN, flags_parse_name, TARGET(campaign.history), 0, 0,
      "of a turn: delta, or snapshot: all so far", DEFAULT(ALL, "delta"), NAMES(history)},
-    {"json", "FILE", FLAG_OUTPUT, DRIVE | MERGE, flags_parse_text, TARGET(json_path), 0, 0,
-     "the result as JSON; -: to stdout, summary to stderr", NO_DEFAULT},
+    {"threshold", "P%", FLAG_JUDGING, COMPARE, flags_parse_share, TARGET(threshold), 1, 0,
+     "what a change must exceed to matter", DEFAULT(COMPARE, "5%")},
+    {"floor", "P%", FLAG_JUDGING, COMPARE, flags_parse_share, TARGET(floor), 0, 0,
+     "and what a build differs by from itself", DEFAULT(COMPARE, "0")},
+    {"paired", NULL, FLAG_JUDGING, COMPARE, flags_parse_switch, TARGET(is_paired), 0, 0,
+     "the n-th of a side ran next to the n-th of the other", NO_DEFAULT},
+    {"force", NULL, FLAG_JUDGING, COMPARE, flags_parse_switch, TARGET(is_forced), 0, 0,
+     "compare what was not measured alike all the same", NO_DEFAULT},
+    {"json", "FILE", FLAG_OUTPUT, DRIVE | MERGE | COMPARE, flags_parse_text, TARGET(json_path), 0,
+     0, "the result as JSON; -: to stdout, summary to stderr", NO_DEFAULT},
     {"slo", "EXPR", FLAG_OUTPUT, REPORT, flags_parse_slo, TARGET(slos), 0, 0,
      "exit with 99 unless it holds: p(99)<250ms; repeatable", NO_DEFAULT, .is_repeatable = true},
     {"slo-abort", NULL, FLAG_OUTPUT, RUN, flags_parse_switch, TARGET(is_slo_abort), 0, 0,
@@ -125,8 +135,8 @@ static const struct flag flags[] = {
      NS_MAX_DURATION, "how long -slo-abort waits first", DEFAULT(RUN, "1s")},
     {"csv", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(csv_path), 0, 0,
      "a line a second, or each -progress", NO_DEFAULT},
-    {"markdown", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(markdown_path), 0, 0,
-     "appends a table, as to $GITHUB_STEP_SUMMARY", NO_DEFAULT},
+    {"markdown", "FILE", FLAG_OUTPUT, REPORT | COMPARE, flags_parse_text, TARGET(markdown_path), 0,
+     0, "appends a table, as to $GITHUB_STEP_SUMMARY", NO_DEFAULT},
     {"hgrm", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(hgrm_path), 0, 0,
      "percentiles as HdrHistogram prints them", NO_DEFAULT},
     {"gobench", "FILE", FLAG_OUTPUT, REPORT, flags_parse_text, TARGET(gobench_path), 0, 0,
@@ -143,9 +153,8 @@ static const struct flag flags[] = {
      "of the latency, in the report; always on a terminal", NO_DEFAULT},
     {"quiet", NULL, FLAG_OUTPUT, DRIVE, flags_parse_switch, TARGET(is_quiet), 0, 0,
      "no progress and no warnings", NO_DEFAULT},
-    {"version", NULL, FLAG_OUTPUT, ALL | MERGE, flags_parse_version, 0, 0, 0, "the version",
-     NO_DEFAULT},
-    {"help", NULL, FLAG_OUTPUT, ALL | MERGE, flags_parse_help, 0, 0, 0, "print this and exit",
+    {"version", NULL, FLAG_OUTPUT, EVERY, flags_parse_version, 0, 0, 0, "the version", NO_DEFAULT},
+    {"help", NULL, FLAG_OUTPUT, EVERY, flags_parse_help, 0, 0, 0, "print this and exit",
      NO_DEFAULT},
 };
 
@@ -206,8 +215,7 @@ static const struct command_row {
     enum journal_mode mode;
 } command_rows[] = {
     [OPTIONS_OF_RUN] = {"run", "bench -help",
-                        "usage: bench [run] [flags]  (others: bench resume, verify or merge"
-                        " -help)\n"
+                        "usage: bench [run] [flags]  (bench resume, verify, merge, compare -help)\n"
                         "Drives durable agent runs against a stub model and a journal, and"
                         " reports.\n",
                         JOURNAL_NEW},
@@ -226,6 +234,12 @@ static const struct command_row {
                           "Makes one result of those of several generators that ran at the same"
                           " time.\n",
                           JOURNAL_NEW},
+    [OPTIONS_OF_COMPARE] = {"compare", "bench compare -help",
+                            "usage: bench compare [flags] BASE.json… -- HEAD.json…\n"
+                            "Judges two sets of results; exits with 3 when something is worse."
+                            " A directory\nstands for the results in it, and for the scenarios"
+                            " that are directories there.\n",
+                            JOURNAL_NEW},
 };
 
 /* Where the operand names a journal, its flag was forgotten. */
@@ -287,8 +301,12 @@ static bool take_operands(struct options *options, int argc, char **argv, int at
 {
     struct flag_text text;
     bool is_rest = strcmp(argv[at], "--") == 0;
-    if (options->command != OPTIONS_OF_MERGE || (!is_rest && split_flag(argv[at], &text)))
+    bool has_operands =
+        options->command == OPTIONS_OF_MERGE || options->command == OPTIONS_OF_COMPARE;
+    if (!has_operands || (!is_rest && split_flag(argv[at], &text)))
         return false;
+    if (is_rest)
+        options->operands_before = options->operand_count;
     optind = is_rest ? argc : at + 1;
     for (at += is_rest; at < optind; at++)
         argv[1 + options->operand_count++] = argv[at];
@@ -342,116 +360,6 @@ bool options_is_given(const struct options *options, size_t offset)
     return false;
 }
 
-/* The schedule of an open loop. Stages last as long as they do. */
-static int check_arrival(struct options *options, struct errmsg *why)
-{
-    struct campaign_config *campaign = &options->campaign;
-    bool has_stages = campaign->arrival.stage_count > 0;
-    campaign->arrival.seed = campaign->seed;
-    if (has_stages && campaign->duration_ns > 0)
-        return errmsg_set(why, -EINVAL, "-stages and -duration exclude each other");
-    if (has_stages && campaign->runs == 0)
-        campaign->duration_ns = arrival_plan_duration_ns(&campaign->arrival);
-    if (campaign_is_open_loop(campaign) ||
-        !options_is_given(options, TARGET(campaign.arrival.process)))
-        return 0;
-    return errmsg_set(why, -EINVAL, "-arrival needs -rate or -stages");
-}
-
-int options_check_model(const struct options *options, struct errmsg *why)
-{
-    const struct campaign_config *campaign = &options->campaign;
-    const struct campaign_model *model = &campaign->model;
-    if (model->tokens > 0 && campaign_dist_if_given(&campaign->reply_bytes) != NULL)
-        return errmsg_set(why, -EINVAL, "-tokens and -reply-bytes exclude each other");
-    if (model->tokens == 0 && model->token_interval_ns > 0)
-        return errmsg_set(why, -EINVAL, "-token-interval needs -tokens");
-    if (model->tokens == 0 && model->rules.stream_journal != STREAM_JOURNAL_NONE)
-        return errmsg_set(why, -EINVAL, "-stream-journal needs -tokens");
-    if (model->rules.timeout_ns > 0 && model->rules.hedge_ns >= model->rules.timeout_ns)
-        return errmsg_set(why, -EINVAL, "-hedge must be shorter than -model-timeout");
-    return 0;
-}
-
-/* A warm-up is a part of the load. */
-static int check_warmup(struct options *options, struct errmsg *why)
-{
-    struct campaign_config *campaign = &options->campaign;
-    bool has_stages = campaign->arrival.stage_count > 0;
-    bool is_given = options_is_given(options, TARGET(campaign.warmup_ns));
-    campaign->is_steady = options->steady_ratio > 0;
-    if (campaign->is_steady && has_stages)
-        return errmsg_set(why, -EINVAL, "-steady and -stages exclude each other");
-    if (campaign->is_steady && !is_given)
-        campaign->warmup_ns = OPTIONS_STEADY_WARMUP_NS;
-    if (campaign->is_steady && campaign->warmup_ns == 0)
-        return errmsg_set(why, -EINVAL, "-steady needs a -warmup longer than 0");
-    if (has_stages && campaign->warmup_ns >= arrival_plan_duration_ns(&campaign->arrival))
-        return errmsg_set(why, -EINVAL, "-warmup must be shorter than the -stages together");
-    return 0;
-}
-
-/* What only new runs can be told wrongly. */
-static int check_run(struct options *options, struct errmsg *why)
-{
-    struct campaign_config *campaign = &options->campaign;
-    bool is_ledger = campaign->tool_effect == TOOL_EFFECT_LEDGER;
-    if (campaign->duration_ns > 0 && campaign->runs > 0)
-        return errmsg_set(why, -EINVAL, "-runs and -duration exclude each other");
-    int error = check_arrival(options, why);
-    if (error == 0)
-        error = options_check_model(options, why);
-    if (error == 0)
-        error = check_warmup(options, why);
-    if (error != 0)
-        return error;
-    if (campaign->duration_ns == 0 && campaign->runs == 0)
-        campaign->runs = OPTIONS_RUNS_DEFAULT;
-    if (options->is_slo_abort && options->slo_count == 0)
-        return errmsg_set(why, -EINVAL, "-slo-abort needs -slo EXPR");
-    if (options_is_given(options, TARGET(slo_delay_ns)) && !options->is_slo_abort)
-        return errmsg_set(why, -EINVAL, "-slo-delay needs -slo-abort");
-    if (is_ledger && campaign->ledger_path == NULL)
-        return errmsg_set(why, -EINVAL, "-tool-effect ledger needs -ledger FILE");
-    if (!is_ledger && campaign->ledger_path != NULL)
-        return errmsg_set(why, -EINVAL, "-ledger needs -tool-effect ledger");
-    return 0;
-}
-
-/* A merge has no journal, and its configuration is that of what it merges. */
-static int check_merge(const struct options *options, struct errmsg *why)
-{
-    if (options->operand_count < 2)
-        return errmsg_set(why, -EINVAL, "bench merge needs two results or more, got %d",
-                          options->operand_count);
-    if (options->operand_count > OPTIONS_OPERANDS_MAX)
-        return errmsg_set(why, -EINVAL, "bench merge takes at most %d results, got %d",
-                          OPTIONS_OPERANDS_MAX, options->operand_count);
-    return 0;
-}
-
-/* What no single flag can tell. */
-static int check_together(struct options *options, struct errmsg *why)
-{
-    struct campaign_config *campaign = &options->campaign;
-    struct errmsg reason = {.text = ""};
-    options->is_progress_given = options_is_given(options, TARGET(progress_ns));
-    if (options->command == OPTIONS_OF_MERGE)
-        return check_merge(options, why);
-
-    if (campaign->journal_uri == NULL)
-        return errmsg_set(why, -EINVAL, "bench %s needs -journal URI",
-                          command_rows[options->command].name);
-    int error = options->command == OPTIONS_OF_RUN ? check_run(options, why) : 0;
-    if (error != 0)
-        return error;
-    if (options->is_quiet && options->progress_ns > 0)
-        return errmsg_set(why, -EINVAL, "-quiet and -progress exclude each other");
-    struct journal_config journal = campaign_journal_config(campaign);
-    error = journal_check(&journal, &reason);
-    return error != 0 ? errmsg_set(why, error, "%s", reason.text) : 0;
-}
-
 static unsigned default_threads(void)
 {
     unsigned cpus = resource_cpus();
@@ -484,14 +392,16 @@ int options_parse(struct options *options, enum options_command command, int arg
                      .durability = DURABILITY_DEFAULT,
                      .retry_for_ns = OPTIONS_RETRY_FOR_NS_DEFAULT},
         .slo_delay_ns = NS_PER_S,
+        .threshold = OPTIONS_THRESHOLD_DEFAULT,
+        .operands_before = -1,
     };
     int error = command == OPTIONS_OF_RUN ? set_run_defaults(&options->campaign, why) : 0;
-    if (command == OPTIONS_OF_MERGE)
-        options->campaign.journal_uri = "memory"; /* It has none, so that no file is one of it. */
+    if (command == OPTIONS_OF_MERGE || command == OPTIONS_OF_COMPARE)
+        options->campaign.journal_uri = "memory"; /* They have none, so that no file is of it. */
     if (error == 0)
         error = parse_flags(options, argc, argv, why);
     if (error == 0 && options->action == OPTIONS_GO)
-        error = check_together(options, why);
+        error = options_check(options, why);
     if (error != 0)
         options_free(options);
     return error;
@@ -525,6 +435,11 @@ const char *options_retry_name(enum agent_retry retry)
         return "unknown=retry";
     }
     return "unknown";
+}
+
+const char *options_name_of(enum options_command command)
+{
+    return command_rows[command].name;
 }
 
 const char *options_help_of(enum options_command command)

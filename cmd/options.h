@@ -23,15 +23,24 @@
 #define OPTIONS_TURNS_DEFAULT 2
 #define OPTIONS_TOOLS_DEFAULT 1
 #define OPTIONS_OPERANDS_MAX 1000
+#define OPTIONS_THRESHOLD_DEFAULT 0.05
 #define OPTIONS_RUNS_MAX UINT64_C(1000000000000)
 
 #define OPTIONS_STEADY_WARMUP_NS (60 * NS_PER_S) /* the longest, unless -warmup says another */
 #define OPTIONS_RETRY_FOR_NS_DEFAULT (30 * NS_PER_S)
 
 /* The command that the flags are of. */
-enum options_command { OPTIONS_OF_RUN, OPTIONS_OF_RESUME, OPTIONS_OF_VERIFY, OPTIONS_OF_MERGE };
+enum options_command {
+    OPTIONS_OF_RUN,
+    OPTIONS_OF_RESUME,
+    OPTIONS_OF_VERIFY,
+    OPTIONS_OF_MERGE,
+    OPTIONS_OF_COMPARE,
+};
 
 enum options_action { OPTIONS_GO, OPTIONS_HELP, OPTIONS_VERSION };
+
+#define OPTIONS_AT(member) offsetof(struct options, member)
 
 struct options {
     enum options_command command;
@@ -54,9 +63,14 @@ struct options {
     bool is_progress_given;
     bool is_quiet;
     bool is_histogram;
-    char **operands; /* of a merge, the only command that takes any */
+    double threshold; /* of a comparison, as are the next three */
+    double floor;
+    bool is_paired;
+    bool is_forced;
+    char **operands; /* of a merge or a comparison: other commands take none */
     int operand_count;
-    uint64_t given; /* flags, see options_is_given() */
+    int operands_before; /* how many stand before a "--"; -1: there is none */
+    uint64_t given;      /* flags, see options_is_given() */
 };
 
 /* argv[0] is skipped; operands are moved to the front of the rest. 0, or -EINVAL or the errno of an
@@ -73,11 +87,16 @@ bool options_is_given(const struct options *options, size_t offset);
  * last. `at` starts from 0. */
 const struct dist *options_next_dist(const struct options *options, size_t *at, const char **flag);
 
+/* Whether what was given goes together, and what follows from it: the last part of parsing. */
+int options_check(struct options *options, struct errmsg *why);
+
 /* Whether what is said of the model goes together: 0 or -EINVAL. */
 int options_check_model(const struct options *options, struct errmsg *why);
 
 /* What -tool-retry calls it: "unknown=halt". */
 const char *options_retry_name(enum agent_retry retry);
+
+const char *options_name_of(enum options_command command); /* "resume" */
 
 /* How to get the help of a command: "bench resume -help". */
 const char *options_help_of(enum options_command command);

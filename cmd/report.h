@@ -220,6 +220,12 @@ void report_print_configuration(FILE *out, const struct report *report);
  * format that fails does not keep the others from being written. */
 int report_write(struct report *report, struct report_outputs *outputs, struct errmsg *why);
 
+/* A text of one's own to where the options want this format, if they do; the summary's is always
+ * wanted. 0 or -errno with one line. */
+int report_outputs_write(struct report_outputs *outputs, const struct report_format *format,
+                         const struct options *options, const char *text, size_t size,
+                         struct errmsg *why);
+
 /* Renders one format into memory that the caller frees, or -ENOMEM. */
 int report_render(const struct report_format *format, const struct report *report, char **text,
                   size_t *size);

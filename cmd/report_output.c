@@ -78,14 +78,14 @@ static int check_store(const char *flag, const struct output_file *file,
                       flag, file->path, options->campaign.journal_uri);
 }
 
-/* Nor what is merged. */
+/* Nor what is read. */
 static int check_operands(const char *flag, const struct output_file *file,
                           const struct options *options, struct errmsg *why)
 {
     for (int i = 0; i < options->operand_count; i++) {
         struct stat status;
         if (stat(options->operands[i], &status) == 0 && output_file_is(file, &status))
-            return errmsg_set(why, -EINVAL, "-%s must not name a result that is merged: %s", flag,
+            return errmsg_set(why, -EINVAL, "-%s must not name a result that is read: %s", flag,
                               options->operands[i]);
     }
     return 0;
@@ -232,7 +232,25 @@ void report_outputs_close(struct report_outputs *outputs)
 
 /* --- after --- */
 
-/* Sends one format to a file, or to a descriptor when that is NULL. */
+/* Sends a text to a file, or to a descriptor when that is NULL. */
+static int write_text(const char *name, const char *text, size_t size, struct output_file *file,
+                      int fd, struct errmsg *why)
+{
+    struct errmsg reason = {.text = ""};
+    int error = 0;
+    if (file != NULL) {
+        error = output_file_write(file, text, size, &reason);
+        if (error != 0)
+            (void)errmsg_set(why, error, "-%s %s", name, reason.text);
+    } else {
+        error = output_write(fd, text, size);
+        if (error != 0)
+            (void)errmsg_set(why, error, "%s cannot be written: %s", output_stream_name(fd),
+                             strerrordesc_np(-error));
+    }
+    return error;
+}
+
 static int write_format(const struct report_format *format, const struct report *report,
                         struct output_file *file, int fd, struct errmsg *why)
 {
@@ -241,20 +259,25 @@ static int write_format(const struct report_format *format, const struct report 
     int error = report_render(format, report, &text, &size);
     if (error != 0)
         return errmsg_set(why, error, "%s report: %s", format->name, strerrordesc_np(-error));
-
-    struct errmsg reason = {.text = ""};
-    if (file != NULL) {
-        error = output_file_write(file, text, size, &reason);
-        if (error != 0)
-            (void)errmsg_set(why, error, "-%s %s", format->name, reason.text);
-    } else {
-        error = output_write(fd, text, size);
-        if (error != 0)
-            (void)errmsg_set(why, error, "%s cannot be written: %s", output_stream_name(fd),
-                             strerrordesc_np(-error));
-    }
+    error = write_text(format->name, text, size, file, fd, why);
     free(text);
     return error;
+}
+
+int report_outputs_write(struct report_outputs *outputs, const struct report_format *format,
+                         const struct options *options, const char *text, size_t size,
+                         struct errmsg *why)
+{
+    if (format == &report_text)
+        return write_text(format->name, text, size, NULL, summary_fd(options), why);
+    for (size_t i = 0; report_table[i] != NULL; i++) {
+        const char *path = path_of(report_table[i], options);
+        if (report_table[i] != format || path == NULL)
+            continue;
+        struct output_file *file = is_standard_output(path) ? NULL : &outputs->files[i];
+        return write_text(format->name, text, size, file, STDOUT_FILENO, why);
+    }
+    return 0;
 }
 
 /* Where the summary goes to somebody's eyes, or that was asked for. */

@@ -296,3 +296,14 @@ int result_file_read_text_or_null(const struct result_file *file, const char *ke
     *value = NULL;
     return 0;
 }
+
+bool result_file_is_of_output(const char *key)
+{
+    static const char *const keys[] = {"json",  "csv",         "markdown",  "hgrm",
+                                       "gha",   "gobench",     "bmf",       "openmetrics",
+                                       "quiet", "progress_ns", "histogram", "ledger"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strcmp(keys[i], key) == 0)
+            return true;
+    return false;
+}

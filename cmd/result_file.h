@@ -84,6 +84,10 @@ int result_file_read_hist(const struct result_file *file, const char *name, stru
 int result_file_read_intervals(const struct result_file *file, struct interval **rows,
                                size_t *count, struct errmsg *why);
 
+/* Whether this key of config says only what was printed or written, and so nothing of what was
+ * measured. */
+bool result_file_is_of_output(const char *key);
+
 /* Says that the value at a key path is not what it must be, such as "a whole number"; shows it.
  * Returns -EINVAL. */
 int result_file_refuse(const struct result_file *file, const char *key, const char *expected,

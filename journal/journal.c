@@ -354,14 +354,7 @@ bool journal_has_failed(struct journal *journal, struct errmsg *why)
 
 void journal_io(struct journal *journal, struct journal_io *io)
 {
-    *io = (struct journal_io){.commits = JOURNAL_NOT_KNOWN,
-                              .commit_ns = JOURNAL_NOT_KNOWN,
-                              .checkpoints = JOURNAL_NOT_KNOWN,
-                              .checkpoint_ns = JOURNAL_NOT_KNOWN,
-                              .wal_bytes = JOURNAL_NOT_KNOWN,
-                              .db_bytes = JOURNAL_NOT_KNOWN,
-                              .syncs = JOURNAL_NOT_KNOWN,
-                              .store_bytes = JOURNAL_NOT_KNOWN};
+    *io = journal_io_unknown();
     if (journal->ops->io != NULL)
         journal->ops->io(journal, io);
 }

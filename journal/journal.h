@@ -182,6 +182,21 @@ struct journal_io {
     bool is_servers;      /* a server's own figures: whatever else it did meanwhile is among them */
 };
 
+/* One that tells of nothing. */
+static inline struct journal_io journal_io_unknown(void)
+{
+    return (struct journal_io){
+        .commits = JOURNAL_NOT_KNOWN,
+        .commit_ns = JOURNAL_NOT_KNOWN,
+        .checkpoints = JOURNAL_NOT_KNOWN,
+        .checkpoint_ns = JOURNAL_NOT_KNOWN,
+        .wal_bytes = JOURNAL_NOT_KNOWN,
+        .db_bytes = JOURNAL_NOT_KNOWN,
+        .syncs = JOURNAL_NOT_KNOWN,
+        .store_bytes = JOURNAL_NOT_KNOWN,
+    };
+}
+
 /* What a store runs on and how it is set, as it says itself: "journal_mode" is "wal". */
 enum { JOURNAL_SETTINGS_MAX = 16, JOURNAL_SETTING_BYTES = 96 };
 struct journal_setting {

@@ -44,7 +44,7 @@ def expect(condition, text):
 
 def help_of(arguments):
     """The way to help that a usage error ends in."""
-    has_own = arguments and arguments[0] in ("resume", "verify", "merge")
+    has_own = arguments and arguments[0] in ("resume", "verify", "merge", "compare")
     command = f"{arguments[0]} " if has_own else ""
     return f" (see 'bench {command}-help')"
 

@@ -286,7 +286,7 @@ def what_cannot_be_read_or_written_is_named():
         done = merge(a, directory, code=2)
         expect(b": cannot be read: Is a directory\n" in done.stderr, done.stderr)
         done = merge(a, b, "-json", a, code=2)
-        expect(f"-json must not name a result that is merged: {a}".encode() in done.stderr,
+        expect(f"-json must not name a result that is read: {a}".encode() in done.stderr,
                done.stderr)
         text = a.read_bytes()
         for size in (0, 1, len(text) // 2, len(text) - 2):

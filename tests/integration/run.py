@@ -20,6 +20,7 @@ import harness  # noqa: E402
 from cases import GOOD, USAGE_ERRORS  # noqa: E402
 from harness import (ROOT, SCHEMA, NotApplicable, bench, check, expect, help_of,  # noqa: E402
                      run_case, validate, without_warnings)
+import comparing  # noqa: E402, F401
 import counting  # noqa: E402, F401: its checks are in CHECKS
 import formats  # noqa: E402, F401
 import merging  # noqa: E402, F401
@@ -74,7 +75,8 @@ def help_fits_a_screen():
                             prompt-bytes reply-bytes history run-id shards tokens""",
         "resume": shared + " campaign tool-retry",
         "verify": "journal campaign version help",
-        "merge": "json csv markdown hgrm gobench bmf openmetrics gha slo version help",
+        "compare": "threshold floor paired force json markdown version help",
+        "merge": "histogram json csv markdown hgrm gobench bmf openmetrics gha slo version help",
     }
     for command, names in flags.items():
         lines = bench(command, "-help").stdout.decode().splitlines()

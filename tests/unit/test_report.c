@@ -34,16 +34,9 @@ static struct hist *new_hist(uint64_t count, uint64_t first_ns, uint64_t step_ns
 /* What a journal in memory can tell of itself: nothing but its batches. */
 static struct journal_io unknown_io(uint64_t commits)
 {
-    return (struct journal_io){
-        .commits = commits,
-        .commit_ns = JOURNAL_NOT_KNOWN,
-        .checkpoints = JOURNAL_NOT_KNOWN,
-        .checkpoint_ns = JOURNAL_NOT_KNOWN,
-        .wal_bytes = JOURNAL_NOT_KNOWN,
-        .db_bytes = JOURNAL_NOT_KNOWN,
-        .syncs = JOURNAL_NOT_KNOWN,
-        .store_bytes = JOURNAL_NOT_KNOWN,
-    };
+    struct journal_io io = journal_io_unknown();
+    io.commits = commits;
+    return io;
 }
 
 /* What design and README show as the report of the main job. */
@@ -558,12 +551,13 @@ static void test_help_and_version(void **state)
         [OPTIONS_OF_RESUME] = "tests/golden/help_resume.txt",
         [OPTIONS_OF_VERIFY] = "tests/golden/help_verify.txt",
         [OPTIONS_OF_MERGE] = "tests/golden/help_merge.txt",
+        [OPTIONS_OF_COMPARE] = "tests/golden/help_compare.txt",
     };
     char *text = NULL;
     size_t size = 0;
     (void)state;
 
-    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_MERGE; command++) {
+    for (enum options_command command = OPTIONS_OF_RUN; command <= OPTIONS_OF_COMPARE; command++) {
         FILE *memory = open_memstream(&text, &size);
         assert_non_null(memory);
         options_write_help(command, memory);
