@@ -10,6 +10,7 @@
 #include "cmd/merge_rules.h"
 #include "cmd/merged_place.h"
 #include "engine/base/clock.h"
+#include "engine/base/units.h"
 
 /* The histograms of a result, by their names below "latency". */
 static const struct {
@@ -132,21 +133,29 @@ static int add_reason(struct merged *merged, const struct result_file *file, con
     return 0;
 }
 
-/* Remarks beside the reasons, each with its file, under the same key. */
+/* What an object has under a key, if need be now; NULL without memory. */
+static json_t *get_or_set_new(json_t *object, const char *key, json_t *fresh)
+{
+    json_t *value = json_object_get(object, key);
+    if (value == NULL)
+        return json_object_set_new(object, key, fresh) == 0 ? fresh : NULL;
+    json_decref(fresh);
+    return value;
+}
+
+/* Remarks of all beside the reasons; NULL without memory. */
+static json_t *remarks_of(struct merged *merged, const char *key)
+{
+    json_t *validity = get_or_set_new(merged->about.carried, "validity", json_object());
+    return get_or_set_new(validity, key, json_array());
+}
+
+/* Each with its file, under the same key. */
 static int add_remarks(struct merged *merged, const struct result_file *file, const char *key,
                        const json_t *remarks, struct errmsg *why)
 {
-    json_t *validity = json_object_get(merged->about.carried, "validity");
-    bool has_failed = false;
-    if (validity == NULL) {
-        validity = json_object();
-        has_failed = json_object_set_new(merged->about.carried, "validity", validity) != 0;
-    }
-    json_t *sum = has_failed ? NULL : json_object_get(validity, key);
-    if (sum == NULL && !has_failed) {
-        sum = json_array();
-        has_failed = json_object_set_new(validity, key, sum) != 0;
-    }
+    json_t *sum = remarks_of(merged, key);
+    bool has_failed = sum == NULL;
     for (size_t i = 0; i < json_array_size(remarks) && !has_failed; i++) {
         const char *text = json_string_value(json_array_get(remarks, i));
         struct errmsg remark;
@@ -326,6 +335,37 @@ static int check_overlap(const struct merged *merged, struct errmsg *why)
                       format_time(last->started_ns, times[2]));
 }
 
+/* What is measured in each, and in all of them at once. */
+static int warn_of_parts_alone(struct merged *merged, struct errmsg *why)
+{
+    enum { COMMON_PERCENT_MIN = 90 };
+    const struct merged_part *longest = &merged->parts[0];
+    uint64_t start_ns = 0;
+    uint64_t end_ns = UINT64_MAX;
+    char together[UNITS_TEXT_BYTES];
+    char alone[UNITS_TEXT_BYTES];
+    for (size_t i = 0; i < merged->part_count; i++) {
+        const struct merged_part *part = &merged->parts[i];
+        uint64_t measured_ns = part->started_ns + part->warmup_ns;
+        start_ns = measured_ns > start_ns ? measured_ns : start_ns;
+        end_ns = end_of(part) < end_ns ? end_of(part) : end_ns;
+        longest = part->elapsed_ns > longest->elapsed_ns ? part : longest;
+    }
+    uint64_t common_ns = end_ns > start_ns ? end_ns - start_ns : 0;
+    if (common_ns >= longest->elapsed_ns / 100 * COMMON_PERCENT_MIN)
+        return 0;
+    (void)errmsg_set(&merged->about.warning, 0,
+                     "the results ran together for %s only, and %s for %s: the rates are of the "
+                     "time from the first start to the last end",
+                     units_format_duration(common_ns, together), longest->name,
+                     units_format_duration(longest->elapsed_ns, alone));
+    json_t *warnings = remarks_of(merged, "warnings");
+    if (warnings == NULL ||
+        json_array_append_new(warnings, json_string(merged->about.warning.text)) != 0)
+        return refuse_memory(why);
+    return 0;
+}
+
 /* No host starts two with one seed within the same nanosecond. */
 static int check_twice(const struct merged *merged, struct errmsg *why)
 {
@@ -389,6 +429,8 @@ int merged_finish(struct merged *merged, struct errmsg *why)
     int error = check_twice(merged, why);
     if (error == 0)
         error = check_overlap(merged, why);
+    if (error == 0)
+        error = warn_of_parts_alone(merged, why);
     if (error != 0)
         return error;
     error = merged_place_settings(&merged->first, &merged->settings, why);

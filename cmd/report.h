@@ -124,7 +124,7 @@ struct metric_value {
 
 enum {
     REPORT_REASONS_MAX = 11,
-    REPORT_WARNINGS_MAX = 6 + SLOS_MAX,
+    REPORT_WARNINGS_MAX = 7 + SLOS_MAX,
     REPORT_FORMATS_MAX = 10,
 };
 
@@ -140,6 +140,7 @@ struct report_merged {
     size_t count;
     struct json_t *sources; /* an array: the "merged" of the JSON */
     struct json_t *carried; /* an object of sections: takes the place of what they have */
+    struct errmsg warning;  /* of the merge itself, which is carried as well; empty: none */
 };
 
 struct report {

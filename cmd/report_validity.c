@@ -244,6 +244,8 @@ static void warn_of_few_samples(struct report *report)
 void report_warn(struct report *report)
 {
     report->warning_count = 0;
+    if (report->merged != NULL && report->merged->warning.text[0] != '\0')
+        *next_warning(report) = report->merged->warning;
     warn_of_build(report);
     warn_of_host(report);
     if (is_too_much_stolen(report) && report->result->elapsed_ns < STOLEN_NS_MIN)

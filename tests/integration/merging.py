@@ -351,7 +351,9 @@ def verdict_of_each_counts():
         first["validity"] = {"verdict": "valid", "reasons": [], "warnings": []}
         second["validity"] = first["validity"]
         for result in (first, second):  # what others do to this machine is not looked for
-            result["result"].update(cpu_stolen_ratio=0, cpu_throttled_ratio=0)
+            result["result"].update(cpu_stolen_ratio=0, cpu_throttled_ratio=0,
+                                    elapsed_ns=first["result"]["elapsed_ns"],
+                                    started_unix_ns=first["result"]["started_unix_ns"])
         a, b = write(a, first), write(b, second)
         done = merge(a, b, "-slo", "p(99)<1us", "-slo", "errors<=0%", code=99)
         expect(done.stderr == b"bench: 1 of 2 objectives missed\n", done.stderr)
@@ -364,6 +366,38 @@ def verdict_of_each_counts():
             "warnings": []}, "validity")
         validate(load(out))
         expect(f"\nnot valid: {b}: interrupted by SIGINT\n".encode() in done.stdout, done.stdout)
+
+
+@check
+def results_that_ran_together_for_a_part_only_are_warned_of():
+    with tempfile.TemporaryDirectory() as directory:
+        (a, b), (first, second) = small(directory)
+        out = pathlib.Path(directory, "all.json")
+
+        def warnings(elapsed_s, later_s):
+            start = first["result"]["started_unix_ns"]
+            for result, elapsed, later in ((first, 60, 0), (second, elapsed_s, later_s)):
+                result["validity"].update(verdict="valid", reasons=[], warnings=[])
+                result["result"].update(elapsed_ns=int(elapsed * 10**9), cpu_stolen_ratio=0,
+                                        cpu_throttled_ratio=0,
+                                        started_unix_ns=start + int(later * 10**9))
+            done = merge(write(a, first), write(b, second), "-json", out,
+                         "-markdown", f"{directory}/all.md")
+            told = load(out)["validity"]["warnings"]
+            validate(load(out))
+            shown = re.findall("^warning: (.*)$", done.stdout.decode(), re.MULTILINE)
+            expect(shown == told, f"{shown} {told}")
+            for text in told:
+                table = pathlib.Path(directory, "all.md").read_text()
+                expect(f"Warning: `{text}`" in table, table)
+            return told
+
+        expect(warnings(60, 0) == [] and warnings(60, 6) == [], "they ran together")
+        whole = "the rates are of the time from the first start to the last end"
+        for elapsed, later, common in ((10, 0, "10s"), (60, 7, "53s"), (20, 50, "10s")):
+            told = warnings(elapsed, later)
+            expect(told == [f"the results ran together for {common} only, and {a} for 1m: "
+                            f"{whole}"], told)
 
 
 @check

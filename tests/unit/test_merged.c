@@ -240,6 +240,49 @@ static void test_reasons_name_their_file(void **state)
     made_result_free(&b);
 }
 
+/* Where there is a warm-up, it is what is measured that counts. */
+static void test_what_ran_together_for_a_part_only_is_said(void **state)
+{
+    static const struct {
+        uint64_t later_ns;
+        uint64_t warmup_ns;
+        uint64_t elapsed_ns;
+        const char *warning;
+    } cases[] = {
+        {0, 0, 2 * NS_PER_S, ""},
+        {NS_PER_S / 5, 0, 2 * NS_PER_S, ""},
+        {NS_PER_S / 5 + 1, 0, 2 * NS_PER_S,
+         "the results ran together for 1.8s only, and a.json for 2s: the rates are of the time "
+         "from the first start to the last end"},
+        {0, 0, 20 * NS_PER_S,
+         "the results ran together for 2s only, and b.json for 20s: the rates are of the time "
+         "from the first start to the last end"},
+        {NS_PER_S, NS_PER_S, 2 * NS_PER_S,
+         "the results ran together for 0s only, and a.json for 2s: the rates are of the time "
+         "from the first start to the last end"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct made_result a;
+        struct made_result b;
+        struct merged merged;
+        make(&a, 0);
+        make(&b, 1);
+        b.result.started_unix_ns = start_ns + cases[i].later_ns;
+        b.result.elapsed_ns = cases[i].elapsed_ns;
+        for (int each = 0; each < 2 && cases[i].warmup_ns > 0; each++) {
+            (each == 0 ? &a : &b)->options.campaign.warmup_ns = cases[i].warmup_ns;
+            (each == 0 ? &a : &b)->result.warmup.is_over = true;
+        }
+        b.result.warmup.elapsed_ns = cases[i].warmup_ns;
+        merge_made(&merged, &a, &b);
+        assert_string_equal(merged.about.warning.text, cases[i].warning);
+        merged_free(&merged);
+        made_result_free(&a);
+        made_result_free(&b);
+    }
+}
+
 static void assert_refused(const char *a, const char *b, const char *fault)
 {
     struct merged merged;
@@ -448,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_what_one_does_not_know_is_not_known),
         cmocka_unit_test(test_open_loops_are_added),
         cmocka_unit_test(test_reasons_name_their_file),
+        cmocka_unit_test(test_what_ran_together_for_a_part_only_is_said),
         cmocka_unit_test(test_what_does_not_fit_is_refused_by_name),
         cmocka_unit_test(test_first_result_is_checked),
         cmocka_unit_test(test_intervals_are_laid_over_each_other),
