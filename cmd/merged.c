@@ -9,31 +9,11 @@
 #include "cmd/merge_intervals.h"
 #include "cmd/merge_rules.h"
 #include "cmd/merged_place.h"
+#include "cmd/report_hists.h"
 #include "engine/base/clock.h"
 #include "engine/base/units.h"
 
-/* The histograms of a result, by their names below "latency". */
-static const struct {
-    const char *name;
-    size_t offset; /* of the pointer in struct campaign_result */
-} hist_rows[] = {
-    {"response", offsetof(struct campaign_result, response)},
-    {"service", offsetof(struct campaign_result, service)},
-    {"failed", offsetof(struct campaign_result, failed)},
-    {"append", offsetof(struct campaign_result, append)},
-    {"retried", offsetof(struct campaign_result, retried)},
-    {"token_lag", offsetof(struct campaign_result, token_lag)},
-    {"lag", offsetof(struct campaign_result, lag)},
-    {"dispatch", offsetof(struct campaign_result, dispatch)},
-    {"overshoot", offsetof(struct campaign_result, overshoot)},
-    {"warmup", offsetof(struct campaign_result, warmup.response)},
-};
-enum { HIST_COUNT = sizeof(hist_rows) / sizeof(hist_rows[0]), TIME_BYTES = 40 };
-
-static struct hist **hist_of(struct merged *merged, size_t row)
-{
-    return (struct hist **)((char *)&merged->result + hist_rows[row].offset);
-}
+enum { TIME_BYTES = 40 };
 
 static int refuse_memory(struct errmsg *why)
 {
@@ -45,13 +25,13 @@ int merged_init(struct merged *merged, struct errmsg *why)
     *merged = (struct merged){
         .config = {.mode = JOURNAL_NEW, .loop_name = "auto"},
         .about = {.sources = json_array(), .carried = json_object()},
-        .hists = calloc(HIST_COUNT + 1, sizeof(struct hist)),
+        .hists = calloc(REPORT_HISTS + 1, sizeof(struct hist)),
     };
     if (merged->hists == NULL || merged->about.sources == NULL || merged->about.carried == NULL)
         return refuse_memory(why);
-    for (size_t i = 0; i < HIST_COUNT; i++) {
+    for (size_t i = 0; i < REPORT_HISTS; i++) {
         hist_init(&merged->hists[i]);
-        *hist_of(merged, i) = &merged->hists[i];
+        *report_hist_at(&merged->result, i) = &merged->hists[i];
     }
     return 0;
 }
@@ -93,9 +73,9 @@ static int check_sections(const struct result_file *file, struct errmsg *why)
     for (size_t i = 0; i < file->hist_count; i++) {
         bool is_known = false;
         const struct json_span *name = &file->hists[i].name;
-        for (size_t j = 0; j < HIST_COUNT; j++)
-            is_known =
-                is_known || json_span_equals(name, hist_rows[j].name, strlen(hist_rows[j].name));
+        for (size_t j = 0; j < REPORT_HISTS; j++)
+            is_known = is_known ||
+                       json_span_equals(name, report_hists[j].name, strlen(report_hists[j].name));
         if (!is_known)
             return errmsg_set(why, -EINVAL,
                               "%s: latency.%.*s: this bench does not know how to merge it",
@@ -106,16 +86,16 @@ static int check_sections(const struct result_file *file, struct errmsg *why)
 
 static int add_hists(struct merged *merged, const struct result_file *file, struct errmsg *why)
 {
-    struct hist *scratch = &merged->hists[HIST_COUNT];
-    for (size_t i = 0; i < HIST_COUNT; i++) {
-        struct hist *sum = *hist_of(merged, i);
+    struct hist *scratch = &merged->hists[REPORT_HISTS];
+    for (size_t i = 0; i < REPORT_HISTS; i++) {
+        struct hist *sum = *report_hist_at(&merged->result, i);
         uint64_t count = sum->count;
-        int error = result_file_read_hist(file, hist_rows[i].name, scratch, why);
+        int error = result_file_read_hist(file, report_hists[i].name, scratch, why);
         if (error != 0)
             return error;
         if (__builtin_add_overflow(count, scratch->count, &count))
             return errmsg_set(why, -ERANGE, "%s: latency.%s has too many samples", file->name,
-                              hist_rows[i].name);
+                              report_hists[i].name);
         hist_merge(sum, scratch);
     }
     return 0;

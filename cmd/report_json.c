@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cmd/report.h"
+#include "cmd/report_hists.h"
 #include "cmd/report_provenance.h"
 
 /* The only way that building can fail is to run out of memory; `failed` remembers it to the end. */
@@ -350,16 +351,8 @@ static json_t *histogram(bool *failed, const struct hist *hist)
 static json_t *latency(bool *failed, const struct campaign_result *campaign)
 {
     json_t *object = json_object();
-    set(failed, object, "response", histogram(failed, campaign->response));
-    set(failed, object, "service", histogram(failed, campaign->service));
-    set(failed, object, "failed", histogram(failed, campaign->failed));
-    set(failed, object, "retried", histogram(failed, campaign->retried));
-    set(failed, object, "token_lag", histogram(failed, campaign->token_lag));
-    set(failed, object, "append", histogram(failed, campaign->append));
-    set(failed, object, "lag", histogram(failed, campaign->lag));
-    set(failed, object, "dispatch", histogram(failed, campaign->dispatch));
-    set(failed, object, "overshoot", histogram(failed, campaign->overshoot));
-    set(failed, object, "warmup", histogram(failed, campaign->warmup.response));
+    for (size_t i = 0; i < REPORT_HISTS; i++)
+        set(failed, object, report_hists[i].name, histogram(failed, report_hist_of(campaign, i)));
     return object;
 }
 

@@ -61,35 +61,6 @@ static void merge_worker(struct campaign_result *result, const struct worker *w)
         result->scheduler_error = w->error;
 }
 
-/* The first worker's histograms take in the others'. */
-static void merge_hists(struct campaign *c, struct campaign_result *result)
-{
-    struct worker *first = &c->workers[0];
-    for (uint32_t i = 1; i < c->worker_count; i++) {
-        const struct worker *w = &c->workers[i];
-        hist_merge(first->response, w->response);
-        hist_merge(first->service, w->service);
-        hist_merge(first->failed, w->failed);
-        hist_merge(first->retried, w->retried);
-        hist_merge(first->token_lag, w->token_lag);
-        hist_merge(first->append, w->append);
-        hist_merge(first->lag, w->lag);
-        hist_merge(first->dispatch, w->dispatch);
-        hist_merge(first->overshoot, w->overshoot);
-        hist_merge(first->warmup.response, w->warmup.response);
-    }
-    result->response = first->response;
-    result->service = first->service;
-    result->failed = first->failed;
-    result->retried = first->retried;
-    result->token_lag = first->token_lag;
-    result->append = first->append;
-    result->lag = first->lag;
-    result->dispatch = first->dispatch;
-    result->overshoot = first->overshoot;
-    result->warmup.response = first->warmup.response;
-}
-
 /* A server's tables may shrink meanwhile. */
 static uint64_t since(uint64_t after, uint64_t before)
 {
@@ -235,7 +206,7 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         if (failed == NULL && c->threads[i].error != 0)
             failed = &c->threads[i];
     }
-    merge_hists(c, result);
+    worker_merge_hists(c->workers, c->worker_count, result);
     if (result->io.commits == JOURNAL_NOT_KNOWN)
         result->io.commits = result->batches;
     (void)journal_has_failed(c->journal, &result->journal_error);

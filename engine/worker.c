@@ -368,17 +368,6 @@ static __attribute__((noinline)) void go_on_warming(struct worker *w)
         begin_measuring(w, now_ns);
 }
 
-void worker_list_hists(const struct worker *w, const struct hist *hists[WATCH_COUNT])
-{
-    hists[WATCH_RESPONSE] = w->response;
-    hists[WATCH_SERVICE] = w->service;
-    hists[WATCH_APPEND] = w->append;
-    hists[WATCH_RETRIED] = w->retried;
-    hists[WATCH_TOKEN] = w->token_lag;
-    hists[WATCH_DISPATCH] = w->dispatch;
-    hists[WATCH_WARMUP] = w->warmup.response;
-}
-
 /* Not inline, and seldom: the turn's path stays as short as it was. */
 static __attribute__((noinline)) void take_snapshot(struct worker *w)
 {
@@ -467,21 +456,6 @@ int worker_read_back(struct worker *w, struct errmsg *why)
     return error;
 }
 
-/* One block, so that the pages of all are there before the first value is recorded. */
-static bool open_hists(struct worker *w)
-{
-    struct hist **const hists[] = {
-        &w->response, &w->service,   &w->failed,   &w->retried,   &w->append,
-        &w->lag,      &w->overshoot, &w->dispatch, &w->token_lag, &w->warmup.response};
-    size_t count = sizeof(hists) / sizeof(hists[0]);
-    w->hists = chunk_alloc(count * sizeof(struct hist));
-    for (size_t i = 0; w->hists != NULL && i < count; i++) {
-        *hists[i] = &w->hists[i];
-        hist_init(&w->hists[i]);
-    }
-    return w->hists != NULL;
-}
-
 static void close_memory(struct worker *w)
 {
     run_env_close(&w->env);
@@ -502,7 +476,7 @@ static int open_memory(struct worker *w)
         w->deadlines = calloc(w->slots, sizeof(w->deadlines[0]));
     bool has_deadlines = w->shape.timeout_ns == 0 || w->deadlines != NULL;
     bool has_snapshot = snapshot_open(&w->snapshot, w->config->watched);
-    if (error != 0 || w->runs == NULL || !open_hists(w) || !has_deadlines || !has_snapshot) {
+    if (error != 0 || w->runs == NULL || !worker_open_hists(w) || !has_deadlines || !has_snapshot) {
         close_memory(w);
         return -ENOMEM;
     }

@@ -111,8 +111,15 @@ void worker_close(struct worker *worker);
  * flight. */
 void worker_run(struct worker *worker, uint64_t start_ns);
 
+/* In one block, so that the pages of all are there before the first value is recorded. False
+ * without memory. worker_open() does. */
+bool worker_open_hists(struct worker *worker);
+
 /* Where what can be looked at is. */
 void worker_list_hists(const struct worker *worker, const struct hist *hists[WATCH_COUNT]);
+
+/* The histograms of the first take in those of the others, and are the result's. */
+void worker_merge_hists(struct worker *workers, uint32_t count, struct campaign_result *result);
 
 /* Counts what the journal holds of the campaign, in this worker's share of its parts. */
 int worker_read_back(struct worker *worker, struct errmsg *why);

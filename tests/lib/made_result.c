@@ -23,7 +23,7 @@ void made_result_init(struct made_result *made, int argc, char **argv)
     assert(error == 0);
     (void)error;
     made->options.campaign.threads = 2;
-    for (size_t i = 0; i < MADE_HISTS; i++) {
+    for (size_t i = 0; i < REPORT_HISTS; i++) {
         made->hists[i] = malloc(sizeof(struct hist));
         assert(made->hists[i] != NULL);
         hist_init(made->hists[i]);
@@ -66,23 +66,15 @@ void made_result_init(struct made_result *made, int argc, char **argv)
         .journal_name = "sqlite",
         .shards = 1,
         .durability = DURABILITY_POWER,
-        .response = made->hists[0],
-        .service = made->hists[1],
-        .failed = made->hists[2],
-        .append = made->hists[3],
-        .lag = made->hists[4],
-        .dispatch = made->hists[5],
-        .overshoot = made->hists[6],
-        .retried = made->hists[7],
-        .token_lag = made->hists[8],
-        .warmup.response = made->hists[9],
     };
+    for (size_t i = 0; i < REPORT_HISTS; i++)
+        *report_hist_at(&made->result, i) = made->hists[i];
 }
 
 void made_result_free(struct made_result *made)
 {
     options_free(&made->options);
-    for (size_t i = 0; i < MADE_HISTS; i++)
+    for (size_t i = 0; i < REPORT_HISTS; i++)
         free(made->hists[i]);
 }
 

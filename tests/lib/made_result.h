@@ -10,16 +10,14 @@
 #include <stdint.h>
 
 #include "cmd/report.h"
+#include "cmd/report_hists.h"
 #include "engine/base/prng.h"
-
-enum { MADE_HISTS = 10 };
 
 struct made_result {
     struct options options;
     struct campaign_result result;
     struct intervals intervals;
-    struct hist *hists[MADE_HISTS]; /* response, service, failed, append, lag, dispatch, overshoot,
-                                       retried, token_lag, warmup */
+    struct hist *hists[REPORT_HISTS]; /* in the order of report_hists: response, service… */
 };
 
 /* A good result of a thousand runs, with the flags given. argv[0] is skipped. */

@@ -20,10 +20,6 @@
 
 enum { ROUNDS = 40 };
 
-static const char *const hist_names[MADE_HISTS] = {"response",  "service",  "failed",    "append",
-                                                   "lag",       "dispatch", "overshoot", "retried",
-                                                   "token_lag", "warmup"};
-
 static char *const arguments[] = {(char[]){"bench"}, (char[]){"-journal"}, (char[]){"sqlite:a.db"}};
 enum { ARGUMENT_COUNT = sizeof(arguments) / sizeof(arguments[0]) };
 
@@ -63,8 +59,8 @@ static struct errmsg fault_of(const char *text, size_t size)
     memcpy(copy, text, size);
     int error = result_file_parse(&file, "dir/a.json", copy, size, &why);
     if (error == 0) {
-        for (size_t i = 0; i < MADE_HISTS && error == 0; i++)
-            error = result_file_read_hist(&file, hist_names[i], &hist, &why);
+        for (size_t i = 0; i < REPORT_HISTS && error == 0; i++)
+            error = result_file_read_hist(&file, report_hists[i].name, &hist, &why);
         if (error == 0)
             error = result_file_read_intervals(&file, &rows, &count, &why);
         free(rows);
@@ -101,8 +97,8 @@ static void check_round_trip(const struct made_result *made)
     char *text = made_result_text(made, &size);
     if (result_file_parse(&file, "a", text, size, &why) != 0)
         fail_msg("%s", why.text);
-    for (size_t i = 0; i < MADE_HISTS; i++) {
-        if (result_file_read_hist(&file, hist_names[i], &read, &why) != 0)
+    for (size_t i = 0; i < REPORT_HISTS; i++) {
+        if (result_file_read_hist(&file, report_hists[i].name, &read, &why) != 0)
             fail_msg("%s", why.text);
         assert_same_hist(&read, made->hists[i]);
     }
@@ -118,7 +114,7 @@ static void test_histograms_are_read_as_they_were_written(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         struct made_result made;
         make(&made);
-        for (size_t i = 0; i < MADE_HISTS; i++)
+        for (size_t i = 0; i < REPORT_HISTS; i++)
             made_result_fill(made.hists[i], round == 0 ? i : prng_next(&draws) % 3000, &draws);
         check_round_trip(&made);
         made_result_free(&made);
