@@ -193,6 +193,18 @@ static void control_close(struct control *control)
         (void)close(control->signals.fd); /* Nothing was written to it. */
 }
 
+static bool writes_intervals(const struct options *options)
+{
+    return options->json_path != NULL || options->csv_path != NULL;
+}
+
+/* The histograms that the clients of live.h want looked at. */
+static uint32_t watched_by(const struct options *options)
+{
+    bool has_windows = writes_intervals(options) || progress_is_wanted(options);
+    return (has_windows ? live_window_watched(&options->campaign) : 0) | slo_watch_watched(options);
+}
+
 /* Returns when the workers have come to their end. */
 static int drive(struct control *control, const struct options *options)
 {
@@ -200,10 +212,9 @@ static int drive(struct control *control, const struct options *options)
     campaign_start(control->campaign);
     live_start(&control->live, control->campaign);
     progress_start(&control->progress, &control->loop, control->campaign, &control->live);
-    bool has_intervals =
-        control->live.block != NULL && (options->json_path != NULL || options->csv_path != NULL);
     intervals_start(&control->intervals, &control->loop, control->campaign,
-                    has_intervals ? &control->live : NULL);
+                    control->live.block != NULL && writes_intervals(options) ? &control->live
+                                                                             : NULL);
     warmup_start(&control->warmup, &control->loop, control->campaign);
     while (error == 0 && !campaign_is_done(control->campaign)) {
         error = loop_poll(&control->loop, UINT64_MAX, TIMERS_A_TURN);
@@ -407,7 +418,7 @@ int drive_campaign(struct options *options)
     struct errmsg why = {.text = ""};
     const sigset_t taken = signals_taken();
     options->campaign.must_stop = is_stopped;
-    options->campaign.watched = live_watched(options);
+    options->campaign.watched = watched_by(options);
     signals_handle(&taken, on_signal); /* before a file is made that a signal would leave behind */
     if (report_outputs_open(&outputs, options, &why) != 0) {
         output_usage_error(options_help_of(options->command), "%s", why.text);

@@ -3,27 +3,6 @@
 
 #include <stdlib.h>
 
-#include "cmd/progress.h"
-
-uint32_t live_watched(const struct options *options)
-{
-    static const enum campaign_watch watch_of[] = {
-        [SLO_RESPONSE] = WATCH_RESPONSE, [SLO_SERVICE] = WATCH_SERVICE,
-        [SLO_APPEND] = WATCH_APPEND,     [SLO_RETRIED] = WATCH_RETRIED,
-        [SLO_TOKEN] = WATCH_TOKEN,       [SLO_DISPATCH] = WATCH_DISPATCH,
-        [SLO_ERRORS] = WATCH_RESPONSE,   [SLO_RATE] = WATCH_RESPONSE,
-    };
-    bool is_written = options->json_path != NULL || options->csv_path != NULL;
-    bool is_wanted = is_written || options->is_slo_abort || progress_is_wanted(options);
-    /* Both together are the runs that have completed. */
-    uint32_t watched = is_wanted ? 1u << WATCH_RESPONSE | 1u << WATCH_RETRIED : 0;
-    if (is_wanted && campaign_has_warmup(&options->campaign))
-        watched |= 1u << WATCH_WARMUP;
-    for (size_t i = 0; i < options->slo_count && options->is_slo_abort; i++)
-        watched |= 1u << watch_of[options->slos[i].subject];
-    return watched;
-}
-
 void live_init(struct live *live, uint32_t watched)
 {
     size_t count = (size_t)__builtin_popcount(watched);
@@ -86,6 +65,11 @@ void live_poll(struct live *live)
 }
 
 /* --- windows --- */
+
+uint32_t live_window_watched(const struct campaign_config *config)
+{
+    return 1u << WATCH_RESPONSE | (campaign_has_warmup(config) ? 1u << WATCH_WARMUP : 0);
+}
 
 bool live_window_open(struct live_window *window)
 {

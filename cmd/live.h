@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cmd/options.h"
 #include "engine/campaign.h"
 
 struct live;
@@ -35,9 +34,7 @@ struct live {
     bool is_asked;
 };
 
-/* The histograms that the options want looked at: a bit 1 << WATCH_… for each. */
-uint32_t live_watched(const struct options *options);
-
+/* `watched` has what any of the clients wants looked at: a bit 1 << WATCH_… for each. */
 void live_init(struct live *live, uint32_t watched);
 void live_free(struct live *live);
 void live_add(struct live *live, struct live_client *client);
@@ -54,6 +51,9 @@ struct live_window {
     struct hist *before;
     struct hist *since;
 };
+
+/* What it wants looked at. */
+uint32_t live_window_watched(const struct campaign_config *config);
 
 /* False without memory; then nothing ever comes. */
 bool live_window_open(struct live_window *window);

@@ -3,6 +3,23 @@
 
 #include "engine/base/clock.h"
 
+uint32_t slo_watch_watched(const struct options *options)
+{
+    static const enum campaign_watch watch_of[] = {
+        [SLO_RESPONSE] = WATCH_RESPONSE, [SLO_SERVICE] = WATCH_SERVICE,
+        [SLO_APPEND] = WATCH_APPEND,     [SLO_RETRIED] = WATCH_RETRIED,
+        [SLO_TOKEN] = WATCH_TOKEN,       [SLO_DISPATCH] = WATCH_DISPATCH,
+        [SLO_ERRORS] = WATCH_RESPONSE,   [SLO_RATE] = WATCH_RESPONSE,
+    };
+    if (!options->is_slo_abort)
+        return 0;
+    /* Both together are the runs that have completed. */
+    uint32_t watched = 1u << WATCH_RESPONSE | 1u << WATCH_RETRIED;
+    for (size_t i = 0; i < options->slo_count; i++)
+        watched |= 1u << watch_of[options->slos[i].subject];
+    return watched;
+}
+
 bool slo_watch_hold(const struct options *options, const struct slo_figures *figures,
                     struct slo_abort *abort)
 {

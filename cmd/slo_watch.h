@@ -32,6 +32,9 @@ struct slo_watch {
     void (*missed)(struct slo_watch *watch); /* called once */
 };
 
+/* What it wants looked at, if anything: a bit 1 << WATCH_… for each. */
+uint32_t slo_watch_watched(const struct options *options);
+
 /* Does nothing without -slo-abort. */
 void slo_watch_init(struct slo_watch *watch, const struct options *options,
                     void (*missed)(struct slo_watch *watch));
