@@ -179,9 +179,9 @@ static void test_what_a_name_cannot_show_tells_apart(void **state)
     char names[2][SERIES_BYTES];
     struct options options;
     (void)state;
-    for (int i = 0; i < 63; i++)
-        (void)strcat(line, "100ms:12345.6/s,");
     size_t size = strlen(line);
+    for (int i = 0; i < 63; i++)
+        size += (size_t)snprintf(line + size, sizeof(line) - size, "100ms:12345.6/s,");
     for (int i = 0; i < 2; i++) {
         (void)snprintf(line + size, sizeof(line) - size, "100ms:%d/s", i + 1);
         name_line(line, names[i]);
