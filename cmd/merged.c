@@ -393,6 +393,7 @@ int merged_finish(struct merged *merged, struct errmsg *why)
     if (error != 0)
         return error;
     set_times(merged);
+    result->is_open_loop = campaign_is_open_loop(&merged->config);
     forget_servers_io(&result->io);
     result->is_total_alloc_known = result->total_alloc_bytes != JOURNAL_NOT_KNOWN;
     result->total_alloc_bytes = result->is_total_alloc_known ? result->total_alloc_bytes : 0;

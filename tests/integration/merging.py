@@ -167,7 +167,7 @@ def generators_are_merged_exactly():
         expect(text.splitlines()[0].endswith(" rate=2100/s merged=3"), text)
         expect("\nopen loop: constant arrivals, offered=" in text, text)
         told = re.search(r"\nslo met: rate>=1: ([0-9.]+)/s\nerrors=0\n$", text)
-        rate = merged["result"]["throughput_runs_per_s"]
+        rate = merged["result"]["achieved_runs_per_s"]
         expect(told and abs(float(told[1]) - rate) < 0.02, text)
         check_intervals(merged, results)
         # A merged result is one like any other.
