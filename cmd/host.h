@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { HOST_TEXT_BYTES = 128 };
+#define HOST_QUOTA_NOT_KNOWN (-1.0)
 
 struct host {
     char cpu_model[HOST_TEXT_BYTES];
@@ -17,9 +18,11 @@ struct host {
     char cpu_governor[HOST_TEXT_BYTES]; /* see host_read_governor() */
     uint32_t cpus;                      /* that this process may run on */
     uint32_t cpus_online;               /* of the machine */
-    double cpu_quota;                   /* CPUs that its cgroup may use; 0: no limit */
-    uint64_t clock_step_ns;             /* the smallest that the clock has been seen to make */
-    uint64_t memory_bytes;              /* of the machine */
+    double cpu_quota;       /* CPUs that its cgroup may use; 0: no limit; negative: not known */
+    uint64_t clock_step_ns; /* the smallest that the clock has been seen to make */
+    uint64_t memory_bytes;  /* of the machine */
+    char differs_in[HOST_TEXT_BYTES]; /* of several machines as one: the keys of what is not the
+                                         same on all, and left empty, 0 or not known here */
 };
 
 /* Takes about a millisecond. */

@@ -36,25 +36,12 @@ static int read_results(struct merged *merged, const struct options *options, st
     return error != 0 ? error : merged_finish(merged, why);
 }
 
-/* What the whole shows counts only where each of its parts is valid: else it is said twice. */
-static void judge(struct report *report, const struct merged *merged)
-{
-    if (merged->reason_count == 0)
-        return;
-    report->reasons = merged->reasons;
-    report->reason_count = merged->reason_count;
-}
-
 static int write_merged(const struct merged *merged, const struct options *options,
                         struct report_outputs *outputs)
 {
     struct report report;
     struct errmsg why = {.text = ""};
-    report_init(&report, options, &merged->result, 0, NULL);
-    report.intervals = &merged->intervals;
-    report.merged = &merged->about;
-    (void)snprintf(report.host.cpu_model, sizeof(report.host.cpu_model), "%s", merged->cpu_model);
-    judge(&report, merged);
+    merged_report(merged, options, &report);
     if (merged->intervals.is_cut)
         output_error("warning: the intervals are left out: there would be too many");
     const struct verdict_facts facts = {.has_lost_output =

@@ -8,6 +8,7 @@
 
 #include "cmd/merge_intervals.h"
 #include "cmd/merge_rules.h"
+#include "cmd/merged_place.h"
 #include "engine/base/clock.h"
 
 /* The histograms of a result, by their names below "latency". */
@@ -208,6 +209,8 @@ static int add_sources(struct merged *merged, const struct result_file *file,
             return result_file_refuse(file, "merged", "of file, host, seed and start each", why);
         has_failed = json_array_append(merged->about.sources, json_array_get(inner, i)) != 0;
     }
+    if (!json_is_object(result_file_find(file, "host")))
+        return result_file_refuse(file, "host", "an object", why);
     if (json_array_size(inner) == 0) {
         json_t *source = json_pack(
             "{s:s, s:O, s:O, s:I, s:I}", "file", file->name, "host", result_file_find(file, "host"),
@@ -261,14 +264,10 @@ static int add_part(struct merged *merged, const struct result_file *file, struc
 
 static void take_first(struct merged *merged, const struct result_file *file)
 {
-    const char *cpu_model = json_string_value(result_file_find(file, "host.cpu_model"));
     json_t *host = result_file_find(file, "host");
     memcpy(merged->first.name, file->name, sizeof(file->name));
     merged->first.tree = json_incref(file->tree);
     (void)json_object_set(merged->about.carried, "host", host);
-    (void)snprintf(merged->cpu_model, sizeof(merged->cpu_model), "%s",
-                   cpu_model != NULL ? cpu_model : "unknown");
-    errmsg_clean(merged->cpu_model);
 }
 
 int merged_add(struct merged *merged, const struct result_file *file, struct errmsg *why)
@@ -392,6 +391,12 @@ int merged_finish(struct merged *merged, struct errmsg *why)
         error = check_overlap(merged, why);
     if (error != 0)
         return error;
+    error = merged_place_settings(&merged->first, &merged->settings, why);
+    if (error != 0)
+        return error;
+    result->settings = &merged->settings;
+    merged->version = merged_place_build(&merged->first);
+    merged_place_host(merged->about.sources, &merged->host);
     set_times(merged);
     result->is_open_loop = campaign_is_open_loop(&merged->config);
     forget_servers_io(&result->io);
@@ -404,4 +409,19 @@ int merged_finish(struct merged *merged, struct errmsg *why)
         merged->intervals.rows[i].is_warmup =
             merged->intervals.rows[i].end_ns <= result->warmup.elapsed_ns;
     return error != 0 ? refuse_memory(why) : 0;
+}
+
+void merged_report(const struct merged *merged, const struct options *options,
+                   struct report *report)
+{
+    report_init(report, options, &merged->result, 0, NULL);
+    report->intervals = &merged->intervals;
+    report->merged = &merged->about;
+    report->host = merged->host;
+    report->version = merged->version;
+    /* What the whole shows counts only where each of its parts is valid: else it is said twice. */
+    if (merged->reason_count == 0)
+        return;
+    report->reasons = merged->reasons;
+    report->reason_count = merged->reason_count;
 }

@@ -3,7 +3,8 @@
  * same kind, at the same time. What struct report needs is rebuilt from the results, so that each
  * format writes a merged result as it writes one campaign's.
  *
- * Life: merged_init() → merged_add() for each result → merged_finish() → what is read → free.
+ * Life: merged_init() → merged_add() for each result → merged_finish() → what is read, or
+ * merged_report() → free.
  *
  * What is added, and how: merge_rules.h for single values; histograms bucket by bucket, which is
  * exact; elapsed is from the first start of any to the last end of any, and rates are of that;
@@ -45,7 +46,9 @@ struct merged {
     struct report_merged about;
     struct errmsg *reasons; /* why those that are not valid are not, each with its file */
     size_t reason_count;
-    char cpu_model[HOST_TEXT_BYTES]; /* of the first */
+    struct host host;                 /* of all, see merged_place.h, as are the next two */
+    struct version version;           /* its texts are those of `first` */
+    struct journal_settings settings; /* likewise its keys */
 
     struct result_file first; /* its name and tree */
     struct merged_part *parts;
@@ -59,6 +62,9 @@ struct merged {
 int merged_init(struct merged *merged, struct errmsg *why);
 int merged_add(struct merged *merged, const struct result_file *file, struct errmsg *why);
 int merged_finish(struct merged *merged, struct errmsg *why);
+/* report_init(), and what the results know of themselves. */
+void merged_report(const struct merged *merged, const struct options *options,
+                   struct report *report);
 void merged_free(struct merged *merged);
 
 #endif

@@ -21,10 +21,10 @@ static void print_unit(FILE *out, const struct figure *figure)
 static void print_fact(void *arg, const struct fact *fact)
 {
     FILE *out = (FILE *)arg;
-    if (strcmp(fact->key, "cpu_model") == 0) /* Go's own name for it is `cpu` */
-        return;
+    /* Go's own name for it. */
+    const char *key = strcmp(fact->key, "cpu_model") == 0 ? "cpu" : fact->key;
     (void)fputs(fact->is_of_place ? "" : "# ", out);
-    for (const char *c = fact->key; *c != '\0'; c++)
+    for (const char *c = key; *c != '\0'; c++)
         (void)fputc(*c == '_' ? '-' : *c, out);
     (void)fprintf(out, ": %s\n", fact->value);
 }
@@ -40,8 +40,7 @@ static int write_gobench(FILE *out, const struct report *report)
         (void)fputs(figures[i].better == FIGURE_HIGHER ? " better=higher\n" : " better=lower\n",
                     out);
     }
-    (void)fprintf(out, "goos: linux\npkg: bench\ncpu: %s\n",
-                  report->host.cpu_model[0] != '\0' ? report->host.cpu_model : "unknown");
+    (void)fputs("goos: linux\npkg: bench\n", out);
     report_provenance(report, print_fact, out);
     (void)fprintf(out, "BenchmarkRun/%s-%" PRIu32 " %" PRId64, report_series(report, series),
                   report->result->threads, report->metrics[METRIC_RUNS_COMPLETED].whole);

@@ -48,18 +48,36 @@ const char *report_time(uint64_t unix_ns, char text[REPORT_TIME_BYTES])
     return text;
 }
 
+/* An empty one is not known. */
+static void tell_text(const struct telling *telling, const char *key, const char *text)
+{
+    if (text[0] != '\0')
+        tell_format(telling, key, "%s", text);
+}
+
+/* Of hosts that differ what they differ in is left out. */
 static void tell_host(const struct telling *telling, const struct host *host)
 {
-    tell_format(telling, "cpu_model", "%s", host->cpu_model);
-    tell_format(telling, "cpus", "%" PRIu32 " of %" PRIu32, host->cpus, host->cpus_online);
+    tell_text(telling, "cpu_model", host->cpu_model);
+    if (host->cpus > 0 && host->cpus_online > 0)
+        tell_format(telling, "cpus", "%" PRIu32 " of %" PRIu32, host->cpus, host->cpus_online);
     if (host->cpu_quota > 0)
         tell_format(telling, "cpu_quota", "%.3f", host->cpu_quota);
-    else
+    else if (host->cpu_quota == 0)
         tell(telling, "cpu_quota", "none");
-    tell_format(telling, "cpu_governor", "%s",
-                host->cpu_governor[0] != '\0' ? host->cpu_governor : "unknown");
-    tell_format(telling, "kernel", "%s", host->kernel);
-    tell_format(telling, "clock_source", "%s", host->clock_source);
+    if (strstr(host->differs_in, "cpu_governor") == NULL)
+        tell_text(telling, "cpu_governor",
+                  host->cpu_governor[0] != '\0' ? host->cpu_governor : "unknown");
+    tell_text(telling, "kernel", host->kernel);
+    tell_text(telling, "clock_source", host->clock_source);
+    tell_text(telling, "host_differs_in", host->differs_in);
+}
+
+/* 0: not known. */
+static void tell_count(const struct telling *telling, const char *key, uint64_t count)
+{
+    if (count > 0)
+        tell_format(telling, key, "%" PRIu64, count);
 }
 
 static void tell_store(const struct telling *telling, const struct campaign_result *result)
@@ -108,10 +126,11 @@ void report_provenance(const struct report *report,
     tell_host(&place, &report->host);
     tell_store(&place, report->result);
     tell_build(&run, &report->version);
-    tell_format(&run, "memory_bytes", "%" PRIu64, report->host.memory_bytes);
-    tell_format(&run, "clock_step_ns", "%" PRIu64, report->host.clock_step_ns);
+    tell_count(&run, "memory_bytes", report->host.memory_bytes);
+    tell_count(&run, "clock_step_ns", report->host.clock_step_ns);
     tell(&run, "started", report_time(report->result->started_unix_ns, started));
-    tell_format(&run, "seed", "%" PRIu64, report->options->campaign.seed);
+    if (report->merged == NULL) /* each of its results has a seed of its own */
+        tell_format(&run, "seed", "%" PRIu64, report->options->campaign.seed);
     tell_configuration(&run, report);
     tell(&run, "verdict", report->reason_count == 0 ? "valid" : "invalid");
 }

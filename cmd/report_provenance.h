@@ -17,6 +17,7 @@ struct fact {
     bool is_of_place;
 };
 
+/* What is not known is left out, and of a merged result what is not the same in all. */
 void report_provenance(const struct report *report,
                        void (*tell)(void *arg, const struct fact *fact), void *arg);
 

@@ -163,9 +163,11 @@ void report_print_configuration(FILE *out, const struct report *report)
         (void)fprintf(out, "duration=%s", units_format_duration_exact(config->duration_ns, text));
     (void)fprintf(out, " concurrency=%" PRIu32 " sim-latency=", config->concurrency);
     print_clean(out, config->latency.spec);
-    (void)fprintf(out, " journal=%s durability=%s threads=%" PRIu32 " loop=%s seed=%" PRIu64,
+    (void)fprintf(out, " journal=%s durability=%s threads=%" PRIu32 " loop=%s",
                   result->journal_name, durability_name(result->durability), result->threads,
-                  result->loop_name, config->seed);
+                  result->loop_name);
+    if (report->merged == NULL) /* each of its results has a seed of its own */
+        (void)fprintf(out, " seed=%" PRIu64, config->seed);
     print_what_is_not_default(out, config);
     if (result->is_resumed)
         (void)fprintf(out, " resume of campaign=%" PRIu64, result->campaign);

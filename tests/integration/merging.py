@@ -62,6 +62,52 @@ def a_histogram_is_shown_where_it_is_asked_for():
         expect(sum(counts(shown)) == runs, shown)
 
 
+PLACE = r"^([a-z][a-z0-9-]*): (.*)$"
+
+
+@check
+def a_merge_is_told_to_be_measured_where_its_results_were():
+    """Results whose configuration lines differ are not compared by benchstat."""
+    with tempfile.TemporaryDirectory() as directory:
+        paths = generate(directory, *[
+            ("-duration", "1s", "-latency", "5ms", "-journal", f"sqlite:{directory}/{i}.db",
+             "-gobench", f"{directory}/{i}.txt", "-threads", "1") for i in range(2)])
+        one = pathlib.Path(directory, "0.txt").read_text()
+        told = dict(re.findall(PLACE, one, re.MULTILINE))
+        expect("store-journal-mode" in told and told["kernel"] and told["cpus"], one)
+        texts = write_merged(directory, *paths)
+        expect(dict(re.findall(PLACE, texts["gobench"], re.MULTILINE)) == told, texts["gobench"])
+        for key, value in told.items():
+            if key in ("goos", "pkg", "cpu"):
+                continue
+            name = key.replace("-", "_")
+            expect(f"| {name} | `{value}` |" in texts["markdown"], f"{key}: {texts['markdown']}")
+            expect(f'{name}="{value}"' in texts["openmetrics"], f"{key}: {texts['openmetrics']}")
+        for comment in ("bench-revision", "bench-flags", "memory-bytes"):
+            line = re.search(f"^# {comment}: .*$", one, re.MULTILINE)[0]
+            expect(f"\n{line}\n" in texts["gobench"], texts["gobench"])
+        expect("seed" not in texts["gobench"], "each has a seed of its own")
+
+        other = load(paths[1])
+        other["host"].update(kernel="Linux 0.0.1 pdp11", cpus=other["host"]["cpus"] + 1)
+        texts = write_merged(directory, paths[0], write(paths[1], other))
+        left = dict(re.findall(PLACE, texts["gobench"], re.MULTILINE))
+        expect(left.pop("host-differs-in", "") == "cpus, kernel", texts["gobench"])
+        expect(left == {key: told[key] for key in told if key not in ("cpus", "kernel")}, left)
+        for text in texts.values():
+            expect("pdp11" not in text and told["kernel"] not in text, text)
+
+
+def write_merged(directory, *paths):
+    texts = {}
+    for name in ("markdown", "openmetrics", "gobench"):
+        path = pathlib.Path(directory, f"all.{name}")
+        path.unlink(missing_ok=True)
+        merge(*paths, f"-{name}", path)
+        texts[name] = path.read_text()
+    return texts
+
+
 def load(path):
     return json.loads(pathlib.Path(path).read_text())
 
@@ -267,6 +313,8 @@ def what_does_not_fit_is_named():
                 lambda result: result["latency"]["response"]["buckets"].pop())
         refused(f"{other}: result.cpu_ns must be a whole number of at least 0, got -1",
                 lambda result: result["result"].update(cpu_ns=-1))
+
+        refused(f"{other}: host is missing", lambda result: result.pop("host"))
 
         done = merge(a, a, code=2)
         expect(f"{a} and {a} are the same result".encode() in done.stderr, done.stderr)
