@@ -1,7 +1,7 @@
 /* merged_place: see merged_place.h. */
 #include "cmd/merged_place.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

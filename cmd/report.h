@@ -216,9 +216,6 @@ struct errmsg *report_next_reason(struct report *report);
 /* Fills warnings, from the figures, the build and the host; report_write() does. */
 void report_warn(struct report *report);
 
-/* Prints the first line of the summary, which tells all that a run is configured by. */
-void report_print_configuration(FILE *out, const struct report *report);
-
 /* Writes the summary and every format whose path is set. 0, or -errno with one line in `why`; a
  * format that fails does not keep the others from being written. */
 int report_write(struct report *report, struct report_outputs *outputs, struct errmsg *why);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "cmd/report_config.h"
 #include "cmd/report_figures.h"
 
 static int write_bmf(FILE *out, const struct report *report)
@@ -10,12 +11,12 @@ static int write_bmf(FILE *out, const struct report *report)
     char series[SERIES_BYTES];
     size_t count = report_figures(report, figures);
     json_t *measures = json_object();
-    bool has_failed = false;
+    bool has_failed = report_series(report, series) != 0;
     for (size_t i = 0; i < count; i++) {
         json_t *value = json_pack("{s:f}", "value", figures[i].value);
         has_failed = json_object_set_new(measures, figures[i].name, value) != 0 || has_failed;
     }
-    json_t *object = json_pack("{s:o}", report_series(report, series), measures);
+    json_t *object = json_pack("{s:o}", series, measures);
     has_failed = object == NULL || has_failed ||
                  json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0;
     (void)fputc('\n', out);

@@ -1,8 +1,6 @@
 /* report_figures: see report_figures.h. */
 #include "cmd/report_figures.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -82,22 +80,4 @@ size_t report_figures(const struct report *report, struct figure figures[FIGURES
     add_quantile(&list, "append_p99", result->append, 0.99);
     add_quantile(&list, "dispatch_p99", result->dispatch, 0.99);
     return list.count;
-}
-
-const char *report_series(const struct report *report, char text[SERIES_BYTES])
-{
-    const struct campaign_config *config = &report->options->campaign;
-    const struct campaign_result *result = report->result;
-    int size = snprintf(text, SERIES_BYTES,
-                        "journal=%s/durability=%s/concurrency=%" PRIu32 "/latency=%s/turns=%" PRIu32
-                        "/tools=%" PRIu32,
-                        result->journal_name, durability_name(result->durability),
-                        config->concurrency, config->latency.spec, config->turns, config->tools);
-    if (campaign_is_open_loop(config) && size > 0 && size < SERIES_BYTES)
-        (void)snprintf(text + size, SERIES_BYTES - (size_t)size, "/rate=%.9g/arrival=%s",
-                       config->arrival.rate, arrival_process_name(config->arrival.process));
-    for (char *c = text; *c != '\0'; c++) /* a distribution may name any file */
-        if (!isalnum((unsigned char)*c) && strchr("=/.:,+_-", *c) == NULL)
-            *c = '_';
-    return text;
 }

@@ -1,6 +1,6 @@
 /*
  * report_figures: the figures of a report that programs follow from run to run, for the formats
- * that know no more than name, unit and value; and the name of what was run.
+ * that know no more than name, unit and value.
  *
  * Ownership: plain data; names and units are constants. Threading: main thread. Units: with each
  * figure, SI without prefix: s, B; counts have none.
@@ -19,13 +19,9 @@ struct figure {
     double value;
 };
 
-enum { FIGURES_MAX = 32, SERIES_BYTES = 512 };
+enum { FIGURES_MAX = 32 };
 
 /* Those that are known. Returns how many. */
 size_t report_figures(const struct report *report, struct figure figures[FIGURES_MAX]);
-
-/* "journal=sqlite/durability=power/concurrency=256/latency=50ms…": what tells one series of results
- * from another; letters, digits and "=/.:,+_-" only. Returns `text`. */
-const char *report_series(const struct report *report, char text[SERIES_BYTES]);
 
 #endif

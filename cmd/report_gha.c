@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "cmd/report_config.h"
 #include "cmd/report_figures.h"
 #include "cmd/report_provenance.h"
 
@@ -40,8 +41,7 @@ static int write_direction(FILE *out, const struct report *report, enum figure_b
     size_t count = report_figures(report, figures);
     char *extra = facts_of(report);
     json_t *list = json_array();
-    bool has_failed = extra == NULL;
-    (void)report_series(report, series);
+    bool has_failed = extra == NULL || report_series(report, series) != 0;
     for (size_t i = 0; i < count && !has_failed; i++) {
         const struct figure *figure = &figures[i];
         char name[SERIES_BYTES + 64];

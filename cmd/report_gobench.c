@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cmd/report_config.h"
 #include "cmd/report_figures.h"
 #include "cmd/report_provenance.h"
 
@@ -34,6 +35,7 @@ static int write_gobench(FILE *out, const struct report *report)
     struct figure figures[FIGURES_MAX];
     char series[SERIES_BYTES];
     size_t count = report_figures(report, figures);
+    int error = report_series(report, series);
     for (size_t i = 0; i < count; i++) {
         (void)fputs("Unit ", out);
         print_unit(out, &figures[i]);
@@ -42,14 +44,14 @@ static int write_gobench(FILE *out, const struct report *report)
     }
     (void)fputs("goos: linux\npkg: bench\n", out);
     report_provenance(report, print_fact, out);
-    (void)fprintf(out, "BenchmarkRun/%s-%" PRIu32 " %" PRId64, report_series(report, series),
-                  report->result->threads, report->metrics[METRIC_RUNS_COMPLETED].whole);
+    (void)fprintf(out, "BenchmarkRun/%s-%" PRIu32 " %" PRId64, series, report->result->threads,
+                  report->metrics[METRIC_RUNS_COMPLETED].whole);
     for (size_t i = 0; i < count; i++) {
         (void)fprintf(out, " %.9g ", figures[i].value);
         print_unit(out, &figures[i]);
     }
     (void)fputc('\n', out);
-    return 0;
+    return error;
 }
 
 const struct report_format report_gobench = {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cmd/report_config.h"
 #include "cmd/report_figures.h"
 #include "cmd/report_provenance.h"
 #include "engine/base/clock.h"
@@ -51,7 +52,8 @@ static int write_markdown(FILE *out, const struct report *report)
     struct figure figures[FIGURES_MAX];
     char series[SERIES_BYTES];
     size_t count = report_figures(report, figures);
-    (void)fprintf(out, "### bench `%s`\n\n", report_series(report, series));
+    int error = report_series(report, series);
+    (void)fprintf(out, "### bench `%s`\n\n", series);
     for (size_t i = 0; i < report->reason_count; i++)
         (void)fprintf(out, "**Not valid:** `%s`\n\n", report->reasons[i].text);
     for (size_t i = 0; i < report->warning_count; i++)
@@ -68,7 +70,7 @@ static int write_markdown(FILE *out, const struct report *report)
         out);
     report_provenance(report, print_fact, out);
     (void)fputs("\n</details>\n\n", out);
-    return 0;
+    return error;
 }
 
 const struct report_format report_markdown = {

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "cmd/report_config.h"
 #include "cmd/report_figures.h"
 #include "cmd/report_provenance.h"
 
@@ -42,7 +43,7 @@ static int write_openmetrics(FILE *out, const struct report *report)
     struct figure figures[FIGURES_MAX];
     char series[SERIES_BYTES];
     size_t count = report_figures(report, figures);
-    (void)report_series(report, series);
+    int error = report_series(report, series);
     for (size_t i = 0; i < count; i++) {
         const char *suffix = suffix_of(&figures[i]);
         (void)fprintf(out, "# TYPE bench_%s%s gauge\n", figures[i].name, suffix);
@@ -53,7 +54,7 @@ static int write_openmetrics(FILE *out, const struct report *report)
     (void)fputs("# TYPE bench_run_info gauge\nbench_run_info{", out);
     report_provenance(report, print_fact, &labels);
     (void)fputs("} 1\n# EOF\n", out);
-    return 0;
+    return error;
 }
 
 const struct report_format report_openmetrics = {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cmd/report_config.h"
 #include "engine/base/clock.h"
 
 enum { VALUE_BYTES = 256, KEY_BYTES = 64 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/report.h"
+#include "cmd/report_config.h"
 #include "engine/base/units.h"
 
 /* Prints a text that came from the command line or the journal as part of one line. */
@@ -72,118 +73,6 @@ static void print_percentiles(FILE *out, const struct hist *hist)
     print_percentile(out, " p99=", hist, 0.99);
     struct metric_value max = {.is_known = hist->count > 0, .whole = (int64_t)hist->max_ns};
     print_duration(out, " max=", max);
-}
-
-static bool is_zero(const struct dist *dist)
-{
-    return dist->kind == DIST_CONSTANT && dist->a == 0;
-}
-
-static void print_if_given(FILE *out, const char *label, const struct dist *dist)
-{
-    if (campaign_dist_if_given(dist) == NULL)
-        return;
-    (void)fputs(label, out);
-    print_clean(out, dist->spec);
-}
-
-static void print_journal_settings(FILE *out, const struct campaign_config *config)
-{
-    char text[UNITS_TEXT_BYTES];
-    if (config->run_key != RUN_KEY_SEQ)
-        (void)fprintf(out, " run-id=%s", run_key_name(config->run_key));
-    if (config->shards != 0)
-        (void)fprintf(out, " shards=%" PRIu32, config->shards);
-    if (config->connections != 0)
-        (void)fprintf(out, " connections=%" PRIu32, config->connections);
-    if (config->retry_for_ns != OPTIONS_RETRY_FOR_NS_DEFAULT)
-        (void)fprintf(out, " retry-for=%s",
-                      units_format_duration_exact(config->retry_for_ns, text));
-}
-
-static void print_model(FILE *out, const struct campaign_model *model)
-{
-    const struct {
-        const char *flag;
-        uint64_t duration_ns;
-    } durations[] = {{"token-interval", model->token_interval_ns},
-                     {"model-timeout", model->rules.timeout_ns},
-                     {"hedge", model->rules.hedge_ns}};
-    char text[UNITS_TEXT_BYTES];
-    if (model->tokens > 0)
-        (void)fprintf(out, " tokens=%" PRIu32, model->tokens);
-    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++)
-        if (durations[i].duration_ns > 0)
-            (void)fprintf(out, " %s=%s", durations[i].flag,
-                          units_format_duration_exact(durations[i].duration_ns, text));
-    if (model->rules.stream_journal != STREAM_JOURNAL_NONE)
-        (void)fprintf(out, " stream-journal=%s", stream_journal_name(model->rules.stream_journal));
-    if (model->error_rate > 0)
-        (void)fprintf(out, " model-error-rate=%.8g", model->error_rate);
-    if (model->rules.retries > 0)
-        (void)fprintf(out, " model-retries=%" PRIu32, model->rules.retries);
-}
-
-/* What is not printed is at its default: two configurations never look the same. */
-static void print_what_is_not_default(FILE *out, const struct campaign_config *config)
-{
-    char text[UNITS_TEXT_BYTES];
-    if (config->turns != OPTIONS_TURNS_DEFAULT)
-        (void)fprintf(out, " turns=%" PRIu32, config->turns);
-    if (config->tools != OPTIONS_TOOLS_DEFAULT)
-        (void)fprintf(out, " tools=%" PRIu32, config->tools);
-    if (!is_zero(&config->tool_latency)) {
-        (void)fputs(" tool-latency=", out);
-        print_clean(out, config->tool_latency.spec);
-    }
-    if (config->tool_effect != TOOL_EFFECT_NOOP)
-        (void)fprintf(out, " tool-effect=%s", tool_effect_name(config->tool_effect));
-    print_if_given(out, " prompt-bytes=", &config->prompt_bytes);
-    print_if_given(out, " reply-bytes=", &config->reply_bytes);
-    if (config->history != HISTORY_DELTA)
-        (void)fprintf(out, " history=%s", history_mode_name(config->history));
-    if (campaign_has_warmup(config))
-        (void)fprintf(out, " warmup=%s", units_format_duration_exact(config->warmup_ns, text));
-    if (config->timeout_ns > 0)
-        (void)fprintf(out, " timeout=%s", units_format_duration_exact(config->timeout_ns, text));
-    print_model(out, &config->model);
-    print_journal_settings(out, config);
-    if (config->tool_retry != AGENT_RETRY_HALT)
-        (void)fprintf(out, " tool-retry=%s", options_retry_name(config->tool_retry));
-}
-
-void report_print_configuration(FILE *out, const struct report *report)
-{
-    const struct campaign_config *config = &report->options->campaign;
-    const struct campaign_result *result = report->result;
-    char text[UNITS_TEXT_BYTES];
-    if (config->runs > 0)
-        (void)fprintf(out, "runs=%" PRIu64, config->runs);
-    else
-        (void)fprintf(out, "duration=%s", units_format_duration_exact(config->duration_ns, text));
-    (void)fprintf(out, " concurrency=%" PRIu32 " sim-latency=", config->concurrency);
-    print_clean(out, config->latency.spec);
-    (void)fprintf(out, " journal=%s durability=%s threads=%" PRIu32 " loop=%s",
-                  result->journal_name, durability_name(result->durability), result->threads,
-                  result->loop_name);
-    if (report->merged == NULL) /* each of its results has a seed of its own */
-        (void)fprintf(out, " seed=%" PRIu64, config->seed);
-    print_what_is_not_default(out, config);
-    if (result->is_resumed)
-        (void)fprintf(out, " resume of campaign=%" PRIu64, result->campaign);
-    if (report->options->steady_ratio > 0)
-        (void)fprintf(out, " steady=%.9g%%", 100 * report->options->steady_ratio);
-    if (config->arrival.rate > 0)
-        (void)fprintf(out, " rate=%.9g/s", config->arrival.rate);
-    for (uint32_t i = 0; i < config->arrival.stage_count; i++)
-        (void)fprintf(out, "%s%s:%.9g/s", i == 0 ? " stages=" : ",",
-                      units_format_duration_exact(config->arrival.stages[i].duration_ns, text),
-                      config->arrival.stages[i].rate);
-    if (config->arrival.process != ARRIVAL_CONSTANT)
-        (void)fprintf(out, " arrival=%s", arrival_process_name(config->arrival.process));
-    if (report->merged != NULL)
-        (void)fprintf(out, " merged=%zu", report->merged->count);
-    (void)fputc('\n', out);
 }
 
 static void print_throughput(FILE *out, const struct report *report)
