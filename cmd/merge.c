@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cmd/command.h"
+#include "cmd/merge_check.h"
 #include "cmd/merged.h"
 #include "cmd/output.h"
 #include "cmd/report.h"
@@ -26,7 +27,10 @@ static int read_results(struct merged *merged, const struct options *options, st
         error = result_file_load(&file, options->operands[i], why);
         if (error != 0)
             break;
+        /* What differs is told first: it may be why figures do not hold together. */
         error = merged_add(merged, &file, why);
+        if (error == 0)
+            error = merge_check_result(&file, why);
         result_file_free(&file);
     }
     return error != 0 ? error : merged_finish(merged, why);

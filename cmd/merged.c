@@ -420,6 +420,7 @@ int merged_finish(struct merged *merged, struct errmsg *why)
     merged->version = merged_place_build(&merged->first);
     merged_place_host(merged->about.sources, &merged->host);
     set_times(merged);
+    result->is_open_loop = campaign_is_open_loop(&merged->config);
     forget_servers_io(&result->io);
     result->is_total_alloc_known = result->total_alloc_bytes != JOURNAL_NOT_KNOWN;
     result->total_alloc_bytes = result->is_total_alloc_known ? result->total_alloc_bytes : 0;

@@ -27,6 +27,7 @@
 #define OPTIONS_RUNS_MAX UINT64_C(1000000000000)
 
 #define OPTIONS_STEADY_WARMUP_NS (60 * NS_PER_S) /* the longest, unless -warmup says another */
+#define OPTIONS_STEADY_WARMUP_NS_MIN (200 * NS_PER_MS) /* what its window fits into */
 #define OPTIONS_RETRY_FOR_NS_DEFAULT (30 * NS_PER_S)
 
 /* The command that the flags are of. */

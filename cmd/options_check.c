@@ -46,8 +46,8 @@ static int check_warmup(struct options *options, struct errmsg *why)
         return errmsg_set(why, -EINVAL, "-steady and -stages exclude each other");
     if (campaign->is_steady && !is_given)
         campaign->warmup_ns = OPTIONS_STEADY_WARMUP_NS;
-    if (campaign->is_steady && campaign->warmup_ns == 0)
-        return errmsg_set(why, -EINVAL, "-steady needs a -warmup longer than 0");
+    if (campaign->is_steady && campaign->warmup_ns < OPTIONS_STEADY_WARMUP_NS_MIN)
+        return errmsg_set(why, -EINVAL, "-steady needs a -warmup of 200ms or more");
     if (has_stages && campaign->warmup_ns >= arrival_plan_duration_ns(&campaign->arrival))
         return errmsg_set(why, -EINVAL, "-warmup must be shorter than the -stages together");
     return 0;

@@ -33,6 +33,9 @@ const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_JOURNAL_MEAN] = {"journal_mean_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_QUEUE_MEAN] = {"queue_mean_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_TOOL_MEAN] = {"tool_mean_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
+    [METRIC_BACKOFF_MEAN] = {"backoff_mean_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
+    [METRIC_SLOT_MEAN] = {"slot_mean_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
+    [METRIC_SLOT_JOURNAL_MEAN] = {"slot_journal_mean_ns", METRIC_UNIT_NS, METRIC_OF_RESULT},
     [METRIC_MODEL_CALLS] = {"model_calls", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_TOOL_CALLS] = {"tool_calls", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
     [METRIC_MODEL_FAILURES] = {"model_failures", METRIC_UNIT_COUNT, METRIC_OF_RESULT},
@@ -203,8 +206,8 @@ static void compute_recovery(struct metric_value metrics[METRIC_COUNT],
 static void compute_schedule(struct metric_value metrics[METRIC_COUNT],
                              const struct campaign_result *result)
 {
-    if (result->runs_due == 0)
-        return; /* A closed loop has none. */
+    if (!result->is_open_loop)
+        return;
     metrics[METRIC_RUNS_DUE] = whole(result->runs_due);
     metrics[METRIC_RUNS_QUEUED] = whole(result->runs_queued);
     metrics[METRIC_ISSUING] = whole(result->issuing_ns);
@@ -271,6 +274,9 @@ static void compute_metrics(struct metric_value metrics[METRIC_COUNT],
     metrics[METRIC_JOURNAL_MEAN] = mean(result->journal_ns, completed);
     metrics[METRIC_QUEUE_MEAN] = mean(result->queue_ns, completed);
     metrics[METRIC_TOOL_MEAN] = mean(result->tool_ns, completed);
+    metrics[METRIC_BACKOFF_MEAN] = mean(result->backoff_ns, completed);
+    metrics[METRIC_SLOT_MEAN] = mean(result->slot_ns, result->runs_started);
+    metrics[METRIC_SLOT_JOURNAL_MEAN] = mean(result->slot_journal_ns, result->runs_started);
     metrics[METRIC_MODEL_CALLS] = whole(result->model_calls);
     metrics[METRIC_TOOL_CALLS] = whole(result->tool_calls);
     metrics[METRIC_BUSIEST] = (struct metric_value){.is_known = true, .rate = result->busiest};

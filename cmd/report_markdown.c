@@ -31,6 +31,22 @@ static void print_fact(void *arg, const struct fact *fact)
     (void)fputs("` |\n", out);
 }
 
+/* An objective holds no backtick: its grammar has none. */
+static void print_slos(FILE *out, const struct report *report)
+{
+    for (size_t i = 0; i < report->options->slo_count; i++) {
+        const struct report_slo *held = &report->slos[i];
+        char value[UNITS_TEXT_BYTES] = "-";
+        if (held->is_known)
+            report_format_slo(&report->options->slos[i], held->value, value);
+        (void)fprintf(out, "%s `%s`: %s\n\n",
+                      held->is_met ? "Objective met:" : "**Objective missed:**",
+                      report->options->slos[i].text, value);
+    }
+    if (report->slo_abort.is_aborted)
+        (void)fputs("**Stopped, as an objective was missed.**\n\n", out);
+}
+
 static int write_markdown(FILE *out, const struct report *report)
 {
     struct figure figures[FIGURES_MAX];
@@ -42,6 +58,7 @@ static int write_markdown(FILE *out, const struct report *report)
         (void)fprintf(out, "**Not valid:** `%s`\n\n", report->reasons[i].text);
     for (size_t i = 0; i < report->warning_count; i++)
         (void)fprintf(out, "Warning: `%s`\n\n", report->warnings[i].text);
+    print_slos(out, report);
     (void)fputs("| figure | value | better |\n| --- | ---: | --- |\n", out);
     for (size_t i = 0; i < count; i++) {
         (void)fprintf(out, "| %s | ", figures[i].name);

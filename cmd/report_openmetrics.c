@@ -1,6 +1,8 @@
 /*
  * report_openmetrics: the figures as gauges in the OpenMetrics text format 1.0, for Prometheus and
- * what reads its files; and what it was measured on, as the labels of an info metric.
+ * what reads its files; and what it was measured on, as the labels of a metric that is 1: as a
+ * gauge, since the text format that the textfile collector and the Pushgateway read knows no
+ * "info".
  */
 #include <string.h>
 
@@ -49,7 +51,7 @@ static int write_openmetrics(FILE *out, const struct report *report)
                       figures[i].value);
     }
     struct labels labels = {.out = out};
-    (void)fputs("# TYPE bench_run info\nbench_run_info{", out);
+    (void)fputs("# TYPE bench_run_info gauge\nbench_run_info{", out);
     report_provenance(report, print_fact, &labels);
     (void)fputs("} 1\n# EOF\n", out);
     return error;

@@ -26,8 +26,10 @@ void report_hold_slos(struct report *report)
     struct slo_figures figures = figures_of(report->result);
     figures.completed = (uint64_t)report->metrics[METRIC_RUNS_COMPLETED].whole;
     figures.errors = (uint64_t)report->metrics[METRIC_ERRORS].whole;
-    figures.is_rate_known = report->metrics[METRIC_THROUGHPUT].is_known;
-    figures.rate = report->metrics[METRIC_THROUGHPUT].rate;
+    /* Of an open loop's throughput the last and longest runs decide. */
+    enum metric rate = report->result->is_open_loop ? METRIC_ACHIEVED : METRIC_THROUGHPUT;
+    figures.is_rate_known = report->metrics[rate].is_known;
+    figures.rate = report->metrics[rate].rate;
     for (size_t i = 0; i < report->options->slo_count; i++) {
         const struct slo *slo = &report->options->slos[i];
         struct report_slo *held = &report->slos[i];

@@ -263,6 +263,7 @@ static void print_load(FILE *out, const struct report *report)
     const char *process = arrival_process_name(report->options->campaign.arrival.process);
     (void)fprintf(out, "open loop: %s arrivals", process);
     print_rate(out, ", offered=", metrics[METRIC_OFFERED]);
+    print_rate(out, " achieved=", metrics[METRIC_ACHIEVED]);
     (void)fprintf(out,
                   " runs/s due=%" PRIu64 " started=%" PRIu64 " queued=%" PRIu64 "\ndispatch lag: ",
                   result->runs_due, result->runs_started, result->runs_queued);
@@ -295,7 +296,10 @@ static int write_text(FILE *out, const struct report *report)
     print_duration(out, " journal=", metrics[METRIC_JOURNAL_MEAN]);
     print_duration(out, " queue=", metrics[METRIC_QUEUE_MEAN]);
     print_duration(out, " tool=", metrics[METRIC_TOOL_MEAN]);
-    (void)fputs(" (mean)\n", out);
+    if (report->result->model_count.retries > 0)
+        print_duration(out, " backoff=", metrics[METRIC_BACKOFF_MEAN]);
+    (void)fprintf(out, " (mean%s)\n",
+                  report->result->retried->count > 0 ? ", with the retried runs" : "");
     print_resources(out, report);
     if (report_is_durable(report))
         print_store(out, report);

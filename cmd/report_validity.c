@@ -44,7 +44,7 @@ static void check_busy(struct report *report)
 {
     const double busy_max = 0.9;
     const struct campaign_result *result = report->result;
-    bool is_long = result->elapsed_ns >= BUSY_NS_MIN; /* else it has had no time to be idle in */
+    bool is_long = result->begun_ns >= BUSY_NS_MIN; /* else it has had no time to be idle in */
     if (campaign_is_open_loop(&report->options->campaign) && is_long && result->busiest > busy_max)
         (void)errmsg_set(report_next_reason(report), 0,
                          "a scheduler thread was busy for %.0f%% of the time: more threads, or a "
@@ -72,15 +72,16 @@ static void check_dispatch(struct report *report)
                          units_format_duration(response_ns, whole_time));
 }
 
-/* Whether the slots would have sufficed but for the time that runs waited for the journal. */
+/* Whether the slots would have sufficed but for the time that runs waited for the journal: by
+ * Little's law, offered rate x mean time that a run holds its slot for anything else. Of all runs,
+ * since those that fail, or try again, hold slots as well. */
 static bool is_store_the_limit(const struct report *report)
 {
     const struct campaign_result *result = report->result;
-    uint64_t completed = result->runs_by_outcome[OUTCOME_COMPLETED];
-    if (result->runs_queued == 0 || completed == 0)
+    if (result->runs_queued == 0 || result->runs_started == 0)
         return false;
-    double service_ns = (double)hist_mean_ns(result->service);
-    double besides_ns = service_ns - (double)result->journal_ns / (double)completed;
+    double besides_ns =
+        ((double)result->slot_ns - (double)result->slot_journal_ns) / (double)result->runs_started;
     double offered_per_ns = report->metrics[METRIC_OFFERED].rate / NS_PER_S;
     return (double)report->options->campaign.concurrency >= offered_per_ns * besides_ns;
 }
@@ -135,7 +136,7 @@ static void check_overshoot(struct report *report)
     if (late_ns > most_ns)
         (void)errmsg_set(report_next_reason(report), 0,
                          "the stub model's replies came late: at p99 by %s, and at most %s (5%% of "
-                         "the latency, or 1ms) may be",
+                         "the latency's median, or 1ms where that is more) may be",
                          units_format_duration(late_ns, late),
                          units_format_duration(most_ns, most));
 }

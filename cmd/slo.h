@@ -5,7 +5,8 @@
  *
  * The grammar is k6's for thresholds, with units. Percentiles, avg, min, med and max are of the
  * response time, or with a prefix of service, append, retried, token or dispatch; errors is the
- * share of runs that ended and did not complete; rate the completed runs a second.
+ * share of runs that ended and did not complete; rate the completed runs a second, in an open loop
+ * the runs that were started a second.
  *
  * Ownership: the text is the caller's, and outlives it. Threading: pure functions.
  */
@@ -63,7 +64,7 @@ struct slo_figures {
     uint64_t completed;
     uint64_t errors;
     bool is_rate_known;
-    double rate; /* completed runs a second */
+    double rate; /* runs a second */
 };
 
 /* What an objective of time is about. */

@@ -36,6 +36,19 @@ bool slo_watch_hold(const struct options *options, const struct slo_figures *fig
     return false;
 }
 
+/* An open loop that owes no run holds its rate, whatever the last runs take. */
+static void find_rate(const struct slo_watch *watch, struct slo_figures *figures)
+{
+    const struct campaign_progress progress = campaign_progress(watch->campaign);
+    bool is_open_loop = campaign_is_open_loop(&watch->options->campaign);
+    uint64_t started = progress.runs_started - progress.warmup_started;
+    uint64_t count = is_open_loop ? started : figures->completed;
+    figures->is_rate_known =
+        progress.measured_ns > 0 && (!is_open_loop || progress.runs_started < progress.runs_due);
+    if (figures->is_rate_known)
+        figures->rate = (double)count * (double)NS_PER_S / (double)progress.measured_ns;
+}
+
 static void on_seen(struct live_client *client, const struct live *live)
 {
     struct slo_watch *watch = container_of(client, struct slo_watch, client);
@@ -50,10 +63,8 @@ static void on_seen(struct live_client *client, const struct live *live)
         .dispatch = view->hists[WATCH_DISPATCH],
         .completed = view->hists[WATCH_RESPONSE]->count + view->hists[WATCH_RETRIED]->count,
         .errors = view->failed,
-        .is_rate_known = elapsed_ns > 0,
     };
-    if (elapsed_ns > 0)
-        figures.rate = (double)figures.completed * (double)NS_PER_S / (double)elapsed_ns;
+    find_rate(watch, &figures);
     if (watch->abort.is_aborted || !slo_watch_hold(watch->options, &figures, &watch->abort))
         return;
     watch->abort.at_ns = elapsed_ns;

@@ -5,8 +5,9 @@
  *   a signal > an output that is lost > a campaign that went wrong > a measurement that is not
  * valid > an objective that was missed > runs that did not complete
  *
- * A missed objective comes before failed runs, since it may be about them: 'errors<0.1%'. For the
- * same reason it is told of them though the measurement is not valid, as where none completed.
+ * Runs that did not complete are no failure where an objective of errors that is met allows for
+ * them. A missed objective comes before failed runs, since it may be about them: 'errors<0.1%'. For
+ * the same reason it is told of them though the measurement is not valid, as where none completed.
  * Threading: main thread.
  */
 #ifndef BENCH_VERDICT_H

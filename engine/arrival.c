@@ -148,7 +148,7 @@ static bool find_in_stages(struct arrivals *a, uint64_t *at_ns)
 bool arrivals_next(struct arrivals *a, uint64_t *number, uint64_t *at_ns)
 {
     if (a->plan->stage_count == 0)
-        *at_ns = (uint64_t)(a->due / (a->plan->rate / NS_PER_S));
+        *at_ns = (uint64_t)(a->due * NS_PER_S / a->plan->rate); /* exact where it can be */
     else if (!find_in_stages(a, at_ns))
         return false;
     *number = a->number;

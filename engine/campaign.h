@@ -192,7 +192,11 @@ struct campaign_result {
     uint64_t model_ns;   /* sums over completed runs */
     uint64_t journal_ns;
     uint64_t tool_ns;
-    uint64_t queue_ns; /* the rest of the response time */
+    uint64_t backoff_ns;
+    uint64_t queue_ns;        /* the rest of the response time */
+    uint64_t slot_ns;         /* over all runs that ended: from their start to their end */
+    uint64_t slot_journal_ns; /* of it, waiting for the journal */
+    bool is_open_loop;
     uint64_t model_calls;
     struct model_count model_count;
     uint64_t tool_calls;

@@ -46,6 +46,9 @@ static void merge_worker(struct campaign_result *result, const struct worker *w)
     result->journal_ns += w->time.journal_ns;
     result->tool_ns += w->time.tool_ns;
     result->queue_ns += w->queue_ns;
+    result->backoff_ns += w->time.backoff_ns;
+    result->slot_ns += w->slot_ns;
+    result->slot_journal_ns += w->slot_journal_ns;
     result->model_calls += w->env.model_calls;
     result->tool_calls += w->env.tool_calls;
     add_model_count(&result->model_count, &w->env.model_count);
@@ -162,6 +165,12 @@ static void split_time(struct campaign *c, struct campaign_result *result, uint6
     bool is_timed = c->config->duration_ns > 0 && c->stopped_ns == 0;
     uint64_t issued_ns = is_timed ? until_ns : start_ns + c->issuing_ns;
     result->issuing_ns = issued_ns > from_ns ? issued_ns - from_ns : 0;
+    /* n arrivals have n - 1 gaps between them: until the next would have come. */
+    if (!is_timed && result->runs_due > 1)
+        result->issuing_ns += result->issuing_ns / (result->runs_due - 1);
+    /* Those that still waited for a slot when it was stopped. */
+    if (result->runs_due > result->runs_started && result->peak_tasks >= c->config->concurrency)
+        result->runs_queued += result->runs_due - result->runs_started;
 }
 
 int campaign_finish(struct campaign *c, struct campaign_result *result, struct errmsg *why)
@@ -190,6 +199,7 @@ int campaign_finish(struct campaign *c, struct campaign_result *result, struct e
         .io = io_of_timed_part(c),
         .campaign = journal_campaign(c->journal)->id,
         .is_resumed = c->config->mode == JOURNAL_RESUME,
+        .is_open_loop = c->load.plan != NULL,
         .runs_not_begun = runs_not_begun(c),
     };
     uint64_t ends = 0;

@@ -154,6 +154,8 @@ static void on_timer(struct timer *timer, uint64_t now_ns)
         .kind = MODEL_ERROR, .bytes = reason, .size = sizeof(reason) - 1, .may_retry = true};
     struct exchange *x = container_of(timer, struct exchange, timer);
     if (!x->is_first_out && !x->is_rival_out) {
+        x->run->time.backoff_ns += now_ns - x->run->since_ns;
+        x->run->since_ns = now_ns;
         start_try(x, now_ns);
         return;
     }

@@ -101,6 +101,7 @@ struct run_time {
     uint64_t model_ns;
     uint64_t journal_ns;
     uint64_t tool_ns;
+    uint64_t backoff_ns; /* between the tries of a model call */
 };
 
 struct run {

@@ -162,6 +162,7 @@ static void start_arrived(struct worker *w, struct run *run, uint64_t free_ns)
     uint64_t now_ns = loop_clock_ns(&w->sched.loop);
     load_share_pass(&w->share);
     w->begun_ns = now_ns;
+    w->begun_idle_ns = w->sched.loop.idle_ns;
     if (due_ns >= w->measured_from_ns) {
         w->runs_queued += free_ns > due_ns;
         hist_record(w->dispatch, now_ns - (free_ns > due_ns ? free_ns : due_ns));
@@ -249,6 +250,8 @@ static inline void count_run(struct worker *w, const struct run *run, uint64_t n
     w->ended_ns = now_ns;
     w->runs_by_outcome[outcome]++;
     w->checksum += prng_mix(run->append.digest + run->append.run);
+    w->slot_ns += now_ns - run->started_ns;
+    w->slot_journal_ns += run->time.journal_ns;
     if (outcome == OUTCOME_COMPLETED) {
         if (run->has_retried) {
             hist_record(w->retried, response_ns);
@@ -259,7 +262,9 @@ static inline void count_run(struct worker *w, const struct run *run, uint64_t n
         w->time.model_ns += run->time.model_ns;
         w->time.journal_ns += run->time.journal_ns;
         w->time.tool_ns += run->time.tool_ns;
-        w->queue_ns += response_ns - run->time.model_ns - run->time.journal_ns - run->time.tool_ns;
+        w->time.backoff_ns += run->time.backoff_ns;
+        w->queue_ns += response_ns - run->time.model_ns - run->time.journal_ns - run->time.tool_ns -
+                       run->time.backoff_ns;
     } else {
         hist_record(w->failed, response_ns);
         count(&w->progress.errors);
@@ -273,8 +278,6 @@ static void on_run_ended(struct run_env *env, struct run *run, uint64_t now_ns)
     if (env->has_store_failed)
         load_stop(w->load); /* a store that refuses records is not worth more runs */
     count(&w->progress.runs_ended);
-    atomic_store_explicit(&w->progress.records, journal_writer_totals(env->journal).records,
-                          memory_order_relaxed);
     if (w->deadlines != NULL)
         loop_timer_stop(&w->sched.loop, &w->deadlines[run - w->runs].timer);
     run->intended_ns = now_ns; /* the slot has come free */
@@ -339,7 +342,9 @@ static void learn_of_end(struct worker *w, uint64_t from_ns)
         started += w->runs[i].agent.state != AGENT_ENDED && w->runs[i].intended_ns >= from_ns;
     atomic_fetch_sub(&w->progress.warmup_started, started);
     atomic_fetch_add(&w->load->measured, started);
-    if (w->load->plan != NULL && w->share.number >= atomic_load(&w->load->runs))
+    bool is_beyond = w->share.number >= atomic_load(&w->load->runs) ||
+                     w->share.due_ns >= atomic_load(&w->load->until_ns);
+    if (w->load->plan != NULL && is_beyond)
         w->share.due_ns = UINT64_MAX;
 }
 
@@ -377,9 +382,16 @@ static __attribute__((noinline)) void take_snapshot(struct worker *w)
     loop_wake(w->waiter);
 }
 
+static inline void tell_records(struct worker *w)
+{
+    uint64_t records = journal_writer_totals(w->env.journal).records;
+    atomic_store_explicit(&w->progress.records, records, memory_order_relaxed);
+}
+
 static bool is_over(struct sched *sched)
 {
     struct worker *w = sched->owner;
+    tell_records(w);
     if (w->is_warming)
         go_on_warming(w);
     if (snapshot_is_asked(&w->snapshot))
@@ -405,6 +417,17 @@ static void give_up(struct worker *w)
         abandon_run(w, run); /* its append is forgotten */
     }
     loop_timer_stop(&w->sched.loop, &w->patience);
+}
+
+/* How long the scheduler had work to do: in an open loop until the last run was started, since the
+ * rest is waiting for those that take long. */
+static void count_idle(struct worker *w, bool is_to_begun)
+{
+    uint64_t to_ns = is_to_begun ? w->begun_ns : loop_clock_ns(&w->sched.loop);
+    uint64_t idle_ns = is_to_begun ? w->begun_idle_ns : w->sched.loop.idle_ns;
+    bool is_any = to_ns > w->driven_from_ns;
+    w->driven_ns = is_any ? to_ns - w->driven_from_ns : 0;
+    w->idle_ns = is_any ? idle_ns - w->idle_ns : 0;
 }
 
 void worker_run(struct worker *w, uint64_t start_ns)
@@ -439,8 +462,8 @@ void worker_run(struct worker *w, uint64_t start_ns)
     if (w->runs_abandoned > 0)
         w->ended_ns = loop_clock_ns(&w->sched.loop);
     w->allocated_bytes = resource_thread_allocated_bytes() - allocated;
-    w->idle_ns = w->sched.loop.idle_ns - w->idle_ns;
-    w->driven_ns = loop_clock_ns(&w->sched.loop) - w->driven_from_ns;
+    count_idle(w, w->load->plan != NULL && w->begun_ns != 0);
+    tell_records(w);
     snapshot_end(&w->snapshot);
     if (w->waiter != NULL)
         loop_wake(w->waiter);

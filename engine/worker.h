@@ -68,8 +68,9 @@ struct worker {
     bool is_warming;           /* what happens now is not measured */
     uint64_t measured_from_ns; /* runs that are to start before are not measured */
 
-    uint64_t ended_ns; /* when the last run ended that is measured */
-    uint64_t begun_ns; /* when the last arrival was started; 0: none was */
+    uint64_t ended_ns;      /* when the last run ended that is measured */
+    uint64_t begun_ns;      /* when the last arrival was started; 0: none was */
+    uint64_t begun_idle_ns; /* how long the loop had been idle by then */
     uint64_t driven_from_ns;
     uint64_t driven_ns; /* how long it drove runs, after the warm-up */
     uint64_t idle_ns;   /* of that, with nothing to do */
@@ -82,6 +83,8 @@ struct worker {
     struct campaign_warmup warmup; /* without what the campaign knows; response as below */
     struct run_time time;          /* sums over completed runs */
     uint64_t queue_ns;
+    uint64_t slot_ns; /* see campaign_result */
+    uint64_t slot_journal_ns;
     struct hist *hists; /* the block that holds those below */
     struct hist *response;
     struct hist *service;

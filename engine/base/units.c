@@ -297,6 +297,7 @@ int units_parse_count(const char *text, uint64_t *count, struct errmsg *why)
 }
 
 enum { DECIMAL_PARTS = 1000000 /* of 1 */ };
+static const char too_fine[] = ": at most six digits may follow its point";
 
 int units_parse_decimal(const char *text, double *value, struct errmsg *why)
 {
@@ -311,6 +312,10 @@ int units_parse_decimal(const char *text, double *value, struct errmsg *why)
         return refuse(why, article, text, *suffix != '\0' ? "" : lone_point);
     if (scale_decimal(&number, DECIMAL_PARTS, UINT64_MAX, &parts, &is_exact) != 0)
         return refuse_too_large(why, "18446744073709", text);
+    if (!is_exact) {
+        (void)refuse(why, article, text, too_fine);
+        return -ERANGE;
+    }
     *value = (double)parts / DECIMAL_PARTS;
     return 0;
 }
@@ -322,8 +327,9 @@ int units_parse_share(const char *text, double *share, struct errmsg *why)
     size_t bytes = strlen(text);
     bool is_percent = bytes > 0 && text[bytes - 1] == '%';
     (void)snprintf(number, sizeof(number), "%.*s", (int)(bytes - is_percent), text);
-    if (bytes >= sizeof(number) || units_parse_decimal(number, share, &unused) != 0)
-        return refuse(why, "a share such as 5% or 0.05", text, "");
+    int error = bytes < sizeof(number) ? units_parse_decimal(number, share, &unused) : -EINVAL;
+    if (error != 0)
+        return refuse(why, "a share such as 5% or 0.05", text, error == -ERANGE ? too_fine : "");
     *share /= is_percent ? 100 : 1;
     return *share <= 1 ? 0 : errmsg_set(why, -ERANGE, "must be at most 100%%, got \"%s\"", text);
 }

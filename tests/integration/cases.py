@@ -129,7 +129,11 @@ USAGE_ERRORS = [
     (["-xyzzy"], "unknown flag -xyzzy"),
     (["-c\x1b[31m\n"], "unknown flag -c?[31m?"),
     (["-steady", "0%"], "-steady must be more than 0, got 0%"),
-    (["-steady", "5%", "-warmup", "0"], "-steady needs a -warmup longer than 0"),
+    (["-steady", "5%", "-warmup", "0"], "-steady needs a -warmup of 200ms or more"),
+    (["-steady", "5%", "-warmup", "199ms"], "-steady needs a -warmup of 200ms or more"),
+    (["-model-error-rate", "0.0000001"],
+     '-model-error-rate must be a share such as 5% or 0.05, got "0.0000001": at most six digits may'
+     ' follow its point'),
     (["-steady", "5%", "-stages", "1s:5/s"], "-steady and -stages exclude each other"),
     (["-warmup", "1s", "-stages", "1s:5/s"], "-warmup must be shorter than the -stages together"),
     (["-rate", "5/h"], "-rate must be a rate such as 500/s or 90/m, got \"5/h\": only k or"

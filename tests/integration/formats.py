@@ -109,8 +109,8 @@ def prometheus_reads_openmetrics():
     families = {family.name: family for family in parser.text_string_to_metric_families(text)}
     response = families["bench_response_p99_seconds"]
     expect(response.type == "gauge" and response.samples[0].value > 0.002, response)
-    info = families["bench_run"]
-    expect(info.type == "info" and len(info.samples) == 1, info)
+    info = families["bench_run_info"]
+    expect(info.type == "gauge" and len(info.samples) == 1, info)
     labels = info.samples[0].labels
     expect(f"tool-latency=file:{values} " in labels["configuration"] + " ", labels)
     for key in ("bench_revision", "bench_compiler", "bench_flags", "kernel", "cpu_model",

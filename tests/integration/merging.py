@@ -213,7 +213,7 @@ def generators_are_merged_exactly():
         expect(text.splitlines()[0].endswith(" rate=2100/s merged=3"), text)
         expect("\nopen loop: constant arrivals, offered=" in text, text)
         told = re.search(r"\nslo met: rate>=1: ([0-9.]+)/s\nerrors=0\n$", text)
-        rate = merged["result"]["throughput_runs_per_s"]
+        rate = merged["result"]["achieved_runs_per_s"]
         expect(told and abs(float(told[1]) - rate) < 0.02, text)
         check_intervals(merged, results)
         # A merged result is one like any other.
@@ -342,6 +342,42 @@ def what_cannot_be_read_or_written_is_named():
             done = merge(b, f"{directory}/cut", code=2)
             expect(done.stderr.startswith(f"bench: {directory}/cut: byte {size}: ".encode()),
                    done.stderr)
+
+
+@check
+def what_does_not_hold_together_is_named():
+    def set_to(*path_and_value):
+        *path, key, value = path_and_value
+
+        def change(result):
+            for name in path:
+                result = result[name]
+            result[key] = value
+        return change
+
+    changes = {
+        "result.runs_started": set_to("result", "runs_started", 12345),
+        "result.errors": set_to("result", "outcomes", "journal", 257),
+        "latency.failed": set_to("latency", "failed", {
+            "count": 3, "min_ns": 5, "mean_ns": 5, "sum_ns": 15, "p50_ns": None, "p90_ns": None,
+            "p99_ns": None, "p999_ns": None, "max_ns": 5, "buckets": [[5, 3]]}),
+        "store.records_before and more": set_to("store", "records", 1),
+        "its intervals": lambda result: result["intervals"][0].update(runs_ended=1 << 62),
+        "result.throughput_runs_per_s": set_to("result", "elapsed_ns", 10 ** 18),
+        "result.hedge_wins": set_to("result", "hedge_wins", 1000000),
+        "result.runs_queued": set_to("result", "runs_queued", 1000000),
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        first, second = generate(directory, *(["-rate", "200/s", "-duration", "1s"],) * 2)
+        good = load(second)
+        bad = pathlib.Path(directory, "bad.json")
+        for named, change in changes.items():
+            result = json.loads(json.dumps(good))
+            change(result)
+            done = merge(first, write(bad, result), code=2)
+            expect(b"does not hold together" in done.stderr and named.encode() in done.stderr and
+                   done.stderr.count(b"\n") == 1, f"{named}: {done.stderr}")
+        merge(first, write(bad, good))
 
 
 @check

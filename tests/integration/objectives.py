@@ -46,6 +46,21 @@ def objective_that_is_missed_ends_with_99():
 
 
 @check
+def rate_of_an_open_loop_is_that_of_its_starts():
+    """Whose last runs take long, and whose throughput is therefore less."""
+    arguments = ["-rate", "1000", "-duration", "1s", "-latency", "300ms", "-concurrency", "2000"]
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "r.json")
+        for more in ((), ("-slo-abort", "-slo-delay", "200ms")):
+            done = bench(*arguments, "-slo", "rate>=950", "-json", str(path), *more)
+            expect(done.returncode == 0, f"{done.returncode} {done.stdout} {done.stderr}")
+            result = json.loads(path.read_text())
+            expect(result["result"]["throughput_runs_per_s"] < 900, result["result"])
+            expect(result["slo"][0]["value"] > 950, result["slo"])
+            expect(b" achieved=" in done.stdout, done.stdout)
+
+
+@check
 def percentile_of_too_few_runs_is_not_met():
     done, slos = held(99, "-slo", "p(99.99)<1h")
     expect(slos["p(99.99)<1h"]["value"] is None, slos)
@@ -54,10 +69,13 @@ def percentile_of_too_few_runs_is_not_met():
 
 @check
 def objectives_allow_for_errors_and_tell_of_too_many():
-    """Runs that fail are an exit code of their own, unless too many is what is asked about."""
-    arguments = ["-timeout", "1us"]
+    """Runs that fail are an exit code of their own, unless how many may is what is asked about."""
+    arguments = ["-model-error-rate", "10%", "-model-retries", "0"]
     held(99, *arguments, "-slo", "errors<=1%")
-    held(1, *arguments, "-slo", "errors<=100%")
+    held(0, *arguments, "-slo", "errors<=50%")
+    held(1, *arguments, "-slo", "rate>=0.01")
+    held(99, *arguments, "-slo", "errors<=50%", "-slo", "p(99)<1us")
+    held(4, "-timeout", "1us", "-slo", "errors<=100%")  # of which nothing was measured
 
 
 def aborted(*arguments):

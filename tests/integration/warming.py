@@ -128,3 +128,38 @@ def campaign_that_is_killed_in_its_warm_up_is_resumed():
         expect(result["result"]["runs_not_begun"] == 0, result["result"])
         expect(result["result"]["warmup"] is None, result["result"])
         expect(bench("verify", "-journal", journal).returncode == 0, "verify")
+
+
+@check
+def nothing_due_after_an_end_that_is_learnt_is_run():
+    """The next arrival, of three seconds later, has been drawn before the end is known."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "r.json")
+        bench("-duration", "200ms", "-rate", "20/m", "-warmup", "500ms", "-steady", "100%", "-json",
+              str(path))
+        result = json.loads(path.read_text())["result"]
+    expect(result["runs_started"] <= result["runs_due"], result)
+    expect(result["elapsed_ns"] < 1.5e9, result)
+
+
+@check
+def threads_without_a_run_after_the_warmup_are_not_busy():
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "r.json")
+        done = bench("-rate", "1", "-duration", "1s", "-warmup", "1s", "-threads", "2", "-json",
+                     str(path))
+        expect(done.returncode == 0, done.stderr)
+        result = json.loads(path.read_text())["result"]
+    expect(result["scheduler_busy_ratio"] < 0.5, result)
+
+
+@check
+def records_count_while_their_runs_go_on():
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "r.json")
+        bench("-runs", "10", "-turns", "4", "-latency", "300ms", "-progress", "250ms", "-json",
+              str(path))
+        result = json.loads(path.read_text())
+    records = [row["records"] for row in result["intervals"]]
+    expect(sum(records) == result["store"]["records_acked"], records)
+    expect(records[0] > 0 and records[2] > 0, records)

@@ -95,6 +95,11 @@ static void sim_commit(struct journal_writer *writer, struct journal_batch *batc
     }
     if (faults->busy_ns_max > 0)
         loop_sim_spend(writer->loop, prng_below(&sim->prng, faults->busy_ns_max));
+    uint64_t frozen_ns = loop_clock_ns(writer->loop) - faults->freeze_at_ns; /* huge before */
+    if (frozen_ns < faults->freeze_ns) {
+        wrapped_delay(&sim->wrapped, batch, faults->freeze_ns - frozen_ns);
+        return;
+    }
     if (faults->delay_ns_max == 0) {
         settle(&sim->wrapped, batch);
         return;

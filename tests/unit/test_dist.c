@@ -31,9 +31,11 @@ static uint64_t *draw_sorted(const struct dist *d, uint64_t seed)
 {
     uint64_t *draws = calloc(DRAWS, sizeof(draws[0]));
     assert_non_null(draws);
-    struct prng p = prng_stream(seed, 0, PRNG_TEST, 0);
-    for (size_t i = 0; i < DRAWS; i++)
+    /* As the stub draws: the first value of a stream of its own for each call. */
+    for (size_t i = 0; i < DRAWS; i++) {
+        struct prng p = prng_stream(seed, i / 2, PRNG_MODEL_LATENCY, i % 2);
         draws[i] = dist_sample(d, &p);
+    }
     qsort(draws, DRAWS, sizeof(draws[0]), compare);
     return draws;
 }
@@ -105,8 +107,6 @@ static void draws_match_theory(void **state)
     }
 }
 
-/* Against erfc, which is another implementation: the normal distribution at z(p) is p. Every branch
- * of the algorithm is crossed, down to the smallest number that prng_unit() gives. */
 /* The share of draws that theory has below a value, written down apart from the sampler. */
 static double share_below(const struct dist *d, double value)
 {
@@ -149,6 +149,8 @@ static void draws_pass_the_test_of_kolmogorov_and_smirnov(void **state)
     }
 }
 
+/* Against erfc, which is another implementation: the normal distribution at z(p) is p. Every branch
+ * of the algorithm is crossed, down to the smallest number that prng_unit() gives. */
 static void normal_quantile_inverts_the_distribution(void **state)
 {
     (void)state;

@@ -197,6 +197,7 @@ static void test_open_loops_are_added(void **state)
             .stage_count = 2,
             .stages = {{NS_PER_S, 200.5}, {2 * NS_PER_S, 50}},
         };
+        made->result.is_open_loop = true;
         made->result.runs_due = 1000;
         made->result.runs_queued = 5;
         made->result.issuing_ns = NS_PER_S;

@@ -129,6 +129,34 @@ static void nothing_starts_after_a_stop(void **state)
     close_world(world);
 }
 
+/* A store that answers nobody for a second of five. Users wait, as the response time says. With
+ * slots for all, they wait in their runs; with few, for a slot, which only the response time can
+ * tell: a closed loop would not have had them come. */
+static void a_store_that_stalls_shows_in_the_response(void **state)
+{
+    (void)state;
+    for (int is_few = 0; is_few < 2; is_few++) {
+        struct sim_world_config config = config_of(5000, is_few ? 20 : 5000);
+        config.faults.freeze_at_ns = LOOP_SIM_START_NS + 2 * NS_PER_S;
+        config.faults.freeze_ns = NS_PER_S;
+        struct sim_world *world = open_world(&config);
+        struct worker *w = run_whole(world);
+        uint64_t service_ns = hist_quantile_ns(w->service, 0.99);
+        assert_int_equal(w->response->count, 5000);
+        assert_in_range(hist_quantile_ns(w->response, 0.99), 900 * NS_PER_MS, 1100 * NS_PER_MS);
+        assert_in_range(w->append->max_ns, 990 * NS_PER_MS, 1010 * NS_PER_MS);
+        assert_in_range(w->dispatch->max_ns, 0, TICK_NS);
+        if (is_few) {
+            assert_in_range(service_ns, RUN_NS, RUN_NS + 3 * TICK_NS);
+            assert_in_range(w->runs_queued, 970, 3000);
+        } else {
+            assert_in_range(service_ns, 900 * NS_PER_MS, 1100 * NS_PER_MS);
+            assert_int_equal(w->runs_queued, 0);
+        }
+        close_world(world);
+    }
+}
+
 /* A ramp from nothing: the first run waits for it, and the loop ends with its last stage. */
 static void a_schedule_may_begin_late(void **state)
 {
@@ -155,6 +183,7 @@ int main(void)
         cmocka_unit_test(workers_share_the_schedule),
         cmocka_unit_test(what_is_due_before_the_end_is_run),
         cmocka_unit_test(nothing_starts_after_a_stop),
+        cmocka_unit_test(a_store_that_stalls_shows_in_the_response),
         cmocka_unit_test(a_schedule_may_begin_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
