@@ -1,0 +1,50 @@
+/* worker_memory: what a worker allocates, all of it before the first run. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/chunk.h"
+#include "engine/worker_parts.h"
+
+/* One block, so that the pages of all are there before the first value is recorded. */
+static bool open_hists(struct worker *w)
+{
+    struct hist **const hists[] = {
+        &w->response, &w->service,   &w->failed,   &w->retried,   &w->append,
+        &w->lag,      &w->overshoot, &w->dispatch, &w->token_lag, &w->warmup.response};
+    size_t count = sizeof(hists) / sizeof(hists[0]);
+    w->hists = chunk_alloc(count * sizeof(struct hist));
+    for (size_t i = 0; w->hists != NULL && i < count; i++) {
+        *hists[i] = &w->hists[i];
+        hist_init(&w->hists[i]);
+    }
+    return w->hists != NULL;
+}
+
+void worker_close_memory(struct worker *w)
+{
+    run_env_close(&w->env);
+    recovery_block_free(&w->block);
+    free(w->deadlines);
+    chunk_free(w->runs);
+    chunk_free(w->hists);
+    snapshot_close(&w->snapshot);
+}
+
+int worker_open_memory(struct worker *w)
+{
+    chunk_warm(w->warm_bytes);
+    int error = run_env_open(&w->env, w->pool_bytes_max);
+    w->runs = chunk_alloc(w->slots * sizeof(w->runs[0]));
+    /* Not touched here: slots that are never filled cost nothing. */
+    if (w->shape.timeout_ns > 0)
+        w->deadlines = calloc(w->slots, sizeof(w->deadlines[0]));
+    bool has_deadlines = w->shape.timeout_ns == 0 || w->deadlines != NULL;
+    bool has_snapshot = snapshot_open(&w->snapshot, w->config->watched);
+    if (error != 0 || w->runs == NULL || !open_hists(w) || !has_deadlines || !has_snapshot) {
+        worker_close_memory(w);
+        return -ENOMEM;
+    }
+    memset(w->runs, 0, w->slots_warm * sizeof(w->runs[0]));
+    return 0;
+}
