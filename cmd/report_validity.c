@@ -9,8 +9,7 @@
  * - Achieved: runs were started at less than 99 % of the offered rate, the last of them at least
  *   MISSED_NS_MIN late, while the store was not the limit. The store is the limit when arrivals
  *   found all slots taken, and the slots would have sufficed for the offered rate without the time
- *   for which runs waited for the journal: concurrency / (mean service time − mean journal time) is
- *   not below it.
+ *   for which runs waited for the journal: is_store_the_limit().
  * - Overshoot: the stub model's replies came late, at p99, by more than 5 % of the median latency
  *   that was asked for, or 1 ms where that is more. In a closed loop thousands of replies may be
  *   due at the same instant, which no machine delivers at once, and the times are not told as the
@@ -72,9 +71,15 @@ static void check_dispatch(struct report *report)
                          units_format_duration(response_ns, whole_time));
 }
 
-/* Whether the slots would have sufficed but for the time that runs waited for the journal: by
- * Little's law, offered rate x mean time that a run holds its slot for anything else. Of all runs,
- * since those that fail, or try again, hold slots as well. */
+/* Whether the slots would have sufficed but for the time that runs waited for the journal. By
+ * Little's law the offered rate keeps so many slots busy with anything else:
+ *
+ *     offered x (slot - journal) / started
+ *
+ * slot being the time that the runs held their slots, from their starts to their ends, and journal
+ * what they waited for it meanwhile: sums over all that were started, since those that fail, try
+ * again, time out or are let go hold slots as well. The store is the limit where concurrency is not
+ * below that. What waits for a slot is in neither, or a queue would be its own excuse. */
 static bool is_store_the_limit(const struct report *report)
 {
     const struct campaign_result *result = report->result;

@@ -268,6 +268,16 @@ static void hear_text(struct exchange *x, const struct model_event *event, uint6
     record_delta(x, now_ns);
 }
 
+/* The model is done; the run waits for the journal now. */
+static void hold_reply(struct exchange *x, const struct model_event *event, uint64_t now_ns)
+{
+    struct run *run = x->run;
+    run->time.model_ns += event->due_ns > run->since_ns ? event->due_ns - run->since_ns : 0;
+    run->since_ns = now_ns;
+    x->held = EXCHANGE_HELD_REPLY;
+    x->reply = *event;
+}
+
 static void hear(struct exchange *x, struct model_call *call, const struct model_event *event,
                  uint64_t now_ns)
 {
@@ -290,12 +300,10 @@ static void hear(struct exchange *x, struct model_call *call, const struct model
         return;
     }
     loop_timer_stop(&x->run->env->sched->loop, &x->timer);
-    if (x->run->agent.is_recording) {
-        x->held = EXCHANGE_HELD_REPLY;
-        x->reply = *event;
-        return;
-    }
-    hear_end(x, event, now_ns);
+    if (x->run->agent.is_recording)
+        hold_reply(x, event, now_ns);
+    else
+        hear_end(x, event, now_ns);
 }
 
 static void on_first(struct model_call *call, const struct model_event *event, uint64_t now_ns)

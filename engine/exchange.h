@@ -75,6 +75,12 @@ void exchange_keep_delta(struct exchange *x);
 /* The delta that was on its way is acked, and the run is still at it. */
 void exchange_go_on(struct exchange *x, uint64_t now_ns);
 
+/* What the model had to say waits for the delta. */
+static inline bool exchange_is_holding(const struct exchange *x)
+{
+    return x->held != EXCHANGE_HELD_NONE;
+}
+
 /* Lets go of all calls and timers. */
 void exchange_stop(struct exchange *x);
 

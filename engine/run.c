@@ -67,13 +67,32 @@ static void append_record(struct run *run, uint64_t now_ns)
                    (size_t)(w.at - run->env->scratch));
 }
 
-/* How long the append took. What is between the ack and now, the run has waited for its scheduler;
- * for the append of a delta it does not wait, but goes on waiting for the model. */
+/* What the run waits for is an append. While that of a delta is under way, it goes on waiting for
+ * the model, unless the model is done, or the run has failed, meanwhile. */
+static bool is_journals_turn(const struct run *run)
+{
+    const struct agent *agent = &run->agent;
+    return agent->is_recording && (agent->record != RECORD_DELTA || agent->is_failing ||
+                                   exchange_is_holding(run->exchange));
+}
+
+static __attribute__((noinline)) uint64_t settle_delta(struct run *run, uint64_t settled_ns,
+                                                       uint64_t now_ns)
+{
+    if (is_journals_turn(run)) {
+        run->time.journal_ns += time_until(settled_ns, run->since_ns);
+        run->since_ns = now_ns;
+    }
+    return time_until(settled_ns, run->exchange->appended_ns);
+}
+
+/* How long the append took. What is between the ack and now, the run has waited for its scheduler.
+ */
 static inline uint64_t settle_append(struct run *run, bool is_delta, uint64_t now_ns)
 {
     uint64_t settled_ns = journal_settled_ns(run->env->journal);
     if (__builtin_expect(is_delta, 0))
-        return time_until(settled_ns, run->exchange->appended_ns);
+        return settle_delta(run, settled_ns, now_ns);
     uint64_t append_ns = time_until(settled_ns, run->since_ns);
     run->time.journal_ns += append_ns;
     run->since_ns = now_ns;
@@ -317,8 +336,10 @@ static void free_tools(struct run *run)
 /* --- the whole --- */
 
 /* Lets go of the model and of tools whose time has not come: their effects have not happened. */
-static void stop_waiting(struct run *run)
+static void stop_waiting(struct run *run, uint64_t now_ns)
 {
+    if (!is_journals_turn(run))
+        run->since_ns = now_ns; /* what it has waited for until now is not the journal's */
     if (run->exchange != NULL)
         exchange_stop(run->exchange);
     else if (run->agent.state == AGENT_THINKING)
@@ -344,7 +365,7 @@ static void finish(struct run *run, uint64_t now_ns)
 void run_advance(struct run *run, struct agent_event event, uint64_t now_ns)
 {
     if (event.kind == AGENT_FAIL)
-        stop_waiting(run);
+        stop_waiting(run, now_ns);
     struct agent_action action = agent_step(&run->agent, event);
     switch (action.kind) {
     case AGENT_WAIT:
@@ -395,8 +416,10 @@ void run_time_out(struct run *run, uint64_t now_ns)
     run_fail(run, OUTCOME_TIMEOUT, "-timeout is over", now_ns);
 }
 
-void run_abandon(struct run *run)
+void run_abandon(struct run *run, uint64_t now_ns)
 {
-    stop_waiting(run);
+    if (is_journals_turn(run))
+        run->time.journal_ns += time_until(now_ns, run->since_ns);
+    stop_waiting(run, now_ns);
     free_all(run);
 }

@@ -143,7 +143,7 @@ void run_resume(struct run *run, struct run_env *env, const struct recovered_run
 void run_time_out(struct run *run, uint64_t now_ns);
 
 /* Lets go of the run without ending it; env->ended() is not called. No append of it may be
- * outstanding. */
-void run_abandon(struct run *run);
+ * outstanding, but one that the journal has forgotten. */
+void run_abandon(struct run *run, uint64_t now_ns);
 
 #endif

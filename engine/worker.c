@@ -3,25 +3,15 @@
  */
 #include "engine/worker.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/chunk.h"
 #include "engine/base/prng.h"
 #include "engine/base/resource.h"
 #include "engine/exchange.h"
+#include "engine/worker_parts.h"
 
 /* A store that does not answer is not waited for any longer, once nobody wants more runs. */
 #define PATIENCE_NS (2 * NS_PER_S)
-
-/* With -timeout, a timer a slot. They stand apart from the runs, so that they cost nothing without.
- */
-struct slot_deadline {
-    struct timer timer;
-    struct run *run;
-};
-static_assert(sizeof(struct slot_deadline) == 40, "what memory_plan.c counts for it");
 
 static struct worker *worker_of(struct run_env *env)
 {
@@ -239,6 +229,13 @@ static void count_warmup_run(struct worker *w, enum outcome outcome, uint64_t re
     count(&w->progress.warmup_ended);
 }
 
+/* Of each run that is measured, whatever becomes of it. */
+static inline void count_slot_time(struct worker *w, const struct run *run, uint64_t now_ns)
+{
+    w->slot_ns += now_ns - run->started_ns;
+    w->slot_journal_ns += run->time.journal_ns;
+}
+
 static inline void count_run(struct worker *w, const struct run *run, uint64_t now_ns)
 {
     enum outcome outcome = run->agent.outcome;
@@ -250,8 +247,7 @@ static inline void count_run(struct worker *w, const struct run *run, uint64_t n
     w->ended_ns = now_ns;
     w->runs_by_outcome[outcome]++;
     w->checksum += prng_mix(run->append.digest + run->append.run);
-    w->slot_ns += now_ns - run->started_ns;
-    w->slot_journal_ns += run->time.journal_ns;
+    count_slot_time(w, run, now_ns);
     if (outcome == OUTCOME_COMPLETED) {
         if (run->has_retried) {
             hist_record(w->retried, response_ns);
@@ -301,12 +297,15 @@ static void on_patience_over(struct timer *timer, uint64_t now_ns)
 
 static void abandon_run(struct worker *w, struct run *run)
 {
-    run_abandon(run);
+    uint64_t now_ns = loop_clock_ns(&w->sched.loop);
+    run_abandon(run, now_ns);
     run->agent.state = AGENT_ENDED;
-    if (run->intended_ns < w->measured_from_ns)
+    if (run->intended_ns < w->measured_from_ns) {
         w->warmup.runs_abandoned++;
-    else
-        w->runs_abandoned++;
+        return;
+    }
+    w->runs_abandoned++;
+    count_slot_time(w, run, now_ns);
 }
 
 /* Lets go of all runs that no append keeps. The journal answers those, which then wait for
@@ -479,34 +478,6 @@ int worker_read_back(struct worker *w, struct errmsg *why)
     return error;
 }
 
-static void close_memory(struct worker *w)
-{
-    run_env_close(&w->env);
-    recovery_block_free(&w->block);
-    free(w->deadlines);
-    chunk_free(w->runs);
-    chunk_free(w->hists);
-    snapshot_close(&w->snapshot);
-}
-
-static int open_memory(struct worker *w)
-{
-    chunk_warm(w->warm_bytes);
-    int error = run_env_open(&w->env, w->pool_bytes_max);
-    w->runs = chunk_alloc(w->slots * sizeof(w->runs[0]));
-    /* Not touched here: slots that are never filled cost nothing. */
-    if (w->shape.timeout_ns > 0)
-        w->deadlines = calloc(w->slots, sizeof(w->deadlines[0]));
-    bool has_deadlines = w->shape.timeout_ns == 0 || w->deadlines != NULL;
-    bool has_snapshot = snapshot_open(&w->snapshot, w->config->watched);
-    if (error != 0 || w->runs == NULL || !worker_open_hists(w) || !has_deadlines || !has_snapshot) {
-        close_memory(w);
-        return -ENOMEM;
-    }
-    memset(w->runs, 0, w->slots_warm * sizeof(w->runs[0]));
-    return 0;
-}
-
 static int open_parts(struct worker *w, struct errmsg *why)
 {
     struct model_config model = {
@@ -543,12 +514,12 @@ fail_loop:
 
 int worker_open(struct worker *w, struct errmsg *why)
 {
-    int error = open_memory(w);
+    int error = worker_open_memory(w);
     if (error != 0)
         return errmsg_set(why, error, "no memory for %u runs in flight", w->slots);
     error = open_parts(w, why);
     if (error != 0) {
-        close_memory(w);
+        worker_close_memory(w);
         return error;
     }
     w->env.sched = &w->sched;
@@ -570,5 +541,5 @@ void worker_close(struct worker *w)
     model_close(&w->model);
     journal_writer_close(w->env.journal);
     loop_close(&w->sched.loop);
-    close_memory(w);
+    worker_close_memory(w);
 }

@@ -340,7 +340,7 @@ static void a_tool_that_failed_ends_the_resumed_run(void **state)
     assert_int_equal(b->worker.env.tool_calls, 0);
     assert_non_null(strstr(b->worker.env.first_error.text, ": no \"paper\": Order "));
     assert_int_equal(strncmp(b->worker.env.first_error.text, "run 2: tool call c", 18), 0);
-    run_abandon(run);
+    run_abandon(run, LOOP_SIM_START_NS);
     bench_close(b);
     free(b);
     free(story);

@@ -457,6 +457,36 @@ static void a_run_that_times_out_in_mid_stream_ends_once(void **state)
     clear(&played);
 }
 
+/* The record of the last token but one, after 300 ms, takes until 500 ms, and the reply, after
+ * 400 ms, is held behind it. That wait is the journal's; also where -timeout comes before the
+ * reply, or before the record. */
+static void a_wait_for_a_delta_is_the_journals_when_nothing_else_is_to_come(void **state)
+{
+    static const struct {
+        uint64_t timeout_ms;
+        uint64_t slot_ms;
+        uint64_t journal_ms;
+    } cases[] = {{0, 500, 100}, {350, 500, 150}, {450, 500, 100}, {250, 250, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct played played;
+        const struct sim_faults faults = {.freeze_at_ns = LOOP_SIM_START_NS + 290 * MS,
+                                          .freeze_ns = 210 * MS};
+        struct campaign_config campaign = plain_campaign(RUNS, "0ms");
+        campaign.model.tokens = 5; /* after 0, 100, … 400 ms */
+        campaign.model.token_interval_ns = 100 * MS;
+        campaign.model.rules.stream_journal = STREAM_JOURNAL_TOKEN;
+        campaign.timeout_ns = cases[i].timeout_ms * MS;
+        play_with(&played, &campaign, &faults);
+        uint64_t slot_ns = played.worker->slot_ns / RUNS;
+        uint64_t journal_ns = played.worker->slot_journal_ns / RUNS;
+        assert_in_range(slot_ns, cases[i].slot_ms * MS, (cases[i].slot_ms + 6) * MS);
+        assert_in_range(journal_ns, (cases[i].journal_ms - (cases[i].journal_ms > 0)) * MS,
+                        (cases[i].journal_ms + 1) * MS);
+        clear(&played);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +508,7 @@ int main(void)
         cmocka_unit_test(nothing_is_recorded_of_a_stream_unless_it_is_asked_for),
         cmocka_unit_test(a_try_that_fails_in_mid_stream_leaves_nothing),
         cmocka_unit_test(a_run_that_times_out_in_mid_stream_ends_once),
+        cmocka_unit_test(a_wait_for_a_delta_is_the_journals_when_nothing_else_is_to_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -368,6 +368,50 @@ static void a_timeout_ends_a_run_on_time(void **state)
     read_back(w);
     assert_int_equal(w->readback.records, 2 * 20); /* begin and end */
     assert_string_equal(w->env.first_error.text, "run 0: -timeout is over");
+    /* What they waited for was not the journal, which took no time. */
+    assert_in_range(w->slot_ns, 20 * 20 * NS_PER_MS, 20 * (20 * NS_PER_MS + TICK_NS));
+    assert_int_equal(w->slot_journal_ns, 0);
+    assert_int_equal(w->append->max_ns, 0);
+    close_world(world);
+}
+
+/* Slots that a journal holds which answers nobody, whatever becomes of the runs in them. */
+static void slots_are_the_journals_while_it_does_not_answer(void **state)
+{
+    (void)state;
+    for (unsigned is_timed = 0; is_timed <= 1; is_timed++) {
+        struct sim_world_config config = config_of(20, 20);
+        config.campaign.latency = latency_of("50ms");
+        config.campaign.timeout_ns = is_timed ? 70 * NS_PER_MS : 0;
+        config.faults.freeze_at_ns = LOOP_SIM_START_NS + 25 * NS_PER_MS;
+        config.faults.freeze_ns = 75 * NS_PER_MS;
+        struct sim_world *world = open_world(&config);
+        struct worker *w = first_worker(world);
+        run_world(world);
+        uint64_t besides_ns = (is_timed ? 50 : 100) * NS_PER_MS; /* one model call, or both */
+        assert_int_equal(w->runs_by_outcome[OUTCOME_TIMEOUT], is_timed ? 20 : 0);
+        assert_in_range(w->slot_ns, 20 * (besides_ns + 50 * NS_PER_MS),
+                        20 * (besides_ns + 50 * NS_PER_MS + 3 * TICK_NS));
+        assert_in_range(w->slot_ns - w->slot_journal_ns, 20 * besides_ns,
+                        20 * (besides_ns + 3 * TICK_NS));
+        close_world(world);
+    }
+}
+
+/* Also those that are let go. */
+static void slots_of_runs_that_are_let_go_are_counted(void **state)
+{
+    (void)state;
+    struct sim_world_config config = config_of(21, 21);
+    config.campaign.latency = latency_of("uniform:10ms,500ms");
+    config.campaign.turns = 1;
+    config.abandon_after = 1;
+    struct sim_world *world = open_world(&config);
+    struct worker *w = first_worker(world);
+    run_world(world);
+    assert_int_equal(w->runs_abandoned, 20);
+    assert_in_range(w->slot_ns, 21 * 10 * NS_PER_MS, 21 * 200 * NS_PER_MS);
+    assert_int_equal(w->slot_journal_ns, 0);
     close_world(world);
 }
 
@@ -508,6 +552,8 @@ int main(void)
         cmocka_unit_test(a_store_that_answers_in_time_is_waited_for),
         cmocka_unit_test(a_loop_that_fails_leaves_what_is_on_its_way_unknown),
         cmocka_unit_test(a_timeout_ends_a_run_on_time),
+        cmocka_unit_test(slots_are_the_journals_while_it_does_not_answer),
+        cmocka_unit_test(slots_of_runs_that_are_let_go_are_counted),
         cmocka_unit_test(a_run_has_an_error_exactly_when_it_did_not_complete),
         cmocka_unit_test(a_tool_that_fails_ends_its_run),
         cmocka_unit_test(a_pool_at_its_bound_fails_runs_by_name),
