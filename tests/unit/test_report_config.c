@@ -13,7 +13,7 @@
 
 #include "cmd/report_config.h"
 
-enum { WORDS_MAX = 16, TEXT_BYTES = 8192 };
+enum { WORDS_MAX = 32, TEXT_BYTES = 8192 };
 
 /* The command line that it is parsed of, at spaces. */
 static void parse(struct options *options, const char *line, char words[TEXT_BYTES])
@@ -23,8 +23,11 @@ static void parse(struct options *options, const char *line, char words[TEXT_BYT
     char *rest = NULL;
     struct errmsg why = {.text = ""};
     (void)snprintf(words, TEXT_BYTES, "%s", line);
-    for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+    for (char *word = strtok_r(words, " ", &rest); word != NULL;
+         word = strtok_r(NULL, " ", &rest)) {
+        assert_true(count < WORDS_MAX);
         arguments[count++] = word;
+    }
     if (options_parse(options, OPTIONS_OF_RUN, count, arguments, &why) != 0)
         fail_msg("%s: %s", line, why.text);
 }
