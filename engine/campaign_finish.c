@@ -64,13 +64,6 @@ static void merge_worker(struct campaign_result *result, const struct worker *w)
         result->scheduler_error = w->error;
 }
 
-/* A server's tables may shrink meanwhile. */
-static uint64_t since(uint64_t after, uint64_t before)
-{
-    bool is_known = after != JOURNAL_NOT_KNOWN && before != JOURNAL_NOT_KNOWN && after >= before;
-    return is_known ? after - before : JOURNAL_NOT_KNOWN;
-}
-
 /* In less than a second one tick of the kernel's clock, of 10 ms, is too large a share. */
 static double share_stolen(const struct resource_ticks *ticks, uint64_t elapsed_ns)
 {
@@ -87,18 +80,20 @@ static double share_throttled(uint64_t throttled_ns, uint64_t elapsed_ns, uint32
     return share < 1 ? share : 1; /* a store's threads are held up as well */
 }
 
+static_assert(JOURNAL_NOT_KNOWN == COUNT_NOT_KNOWN, "what count_since() takes for not known");
+
 static struct journal_io io_of_timed_part(const struct campaign *c)
 {
     const struct journal_io *before = &c->io_before;
     const struct journal_io *after = &c->io_after;
     return (struct journal_io){
-        .commits = since(after->commits, before->commits),
-        .commit_ns = since(after->commit_ns, before->commit_ns),
-        .checkpoints = since(after->checkpoints, before->checkpoints),
-        .checkpoint_ns = since(after->checkpoint_ns, before->checkpoint_ns),
-        .wal_bytes = since(after->wal_bytes, before->wal_bytes),
-        .db_bytes = since(after->db_bytes, before->db_bytes),
-        .syncs = since(after->syncs, before->syncs),
+        .commits = count_since(before->commits, after->commits),
+        .commit_ns = count_since(before->commit_ns, after->commit_ns),
+        .checkpoints = count_since(before->checkpoints, after->checkpoints),
+        .checkpoint_ns = count_since(before->checkpoint_ns, after->checkpoint_ns),
+        .wal_bytes = count_since(before->wal_bytes, after->wal_bytes),
+        .db_bytes = count_since(before->db_bytes, after->db_bytes),
+        .syncs = count_since(before->syncs, after->syncs),
         .store_bytes = after->store_bytes,
         .is_servers = after->is_servers,
     };

@@ -82,7 +82,7 @@ struct counts counters_read(const struct counters *counters)
     };
 }
 
-static uint64_t since(uint64_t before, uint64_t after)
+uint64_t count_since(uint64_t before, uint64_t after)
 {
     bool is_known = before != COUNT_NOT_KNOWN && after != COUNT_NOT_KNOWN && after >= before;
     return is_known ? after - before : COUNT_NOT_KNOWN;
@@ -91,8 +91,8 @@ static uint64_t since(uint64_t before, uint64_t after)
 struct counts counts_since(const struct counts *before, const struct counts *after)
 {
     return (struct counts){
-        .allocations = since(before->allocations, after->allocations),
-        .syscalls = since(before->syscalls, after->syscalls),
-        .instructions = since(before->instructions, after->instructions),
+        .allocations = count_since(before->allocations, after->allocations),
+        .syscalls = count_since(before->syscalls, after->syscalls),
+        .instructions = count_since(before->instructions, after->instructions),
     };
 }

@@ -36,7 +36,11 @@ void counters_close(struct counters *counters);
 /* All since counters_open(); allocations since the process started. */
 struct counts counters_read(const struct counters *counters);
 
-/* From one reading to a later one. */
+/* What a counter has come to between two readings; not known where one is not, or where it has
+ * shrunk meanwhile. */
+uint64_t count_since(uint64_t before, uint64_t after);
+
+/* The same of all three. */
 struct counts counts_since(const struct counts *before, const struct counts *after);
 
 #endif

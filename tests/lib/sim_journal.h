@@ -14,11 +14,10 @@
 
 struct sim_faults {
     uint64_t seed;
-    uint64_t delay_ns_max; /* 0: a commit settles at once, else after up to so long */
-    uint64_t stall_ns;     /* one commit in eight takes so much longer: what waits is a burst */
-    uint64_t
-        freeze_at_ns;   /* of the loop's time: what is given from then on, for freeze_ns, settles */
-    uint64_t freeze_ns; /* at its end; 0: never */
+    uint64_t delay_ns_max;  /* 0: a commit settles at once, else after up to so long */
+    uint64_t stall_ns;      /* one commit in eight takes so much longer: what waits is a burst */
+    uint64_t freeze_at_ns;  /* by the loop's clock, from when on nothing settles */
+    uint64_t freeze_ns;     /* for so long; 0: never */
     uint64_t busy_ns_max;   /* of the thread's time that a commit takes */
     uint64_t return_one_in; /* of the commits, to be tried again, sent or not; 0: none */
     uint64_t full_after;    /* records, then the store is full; 0: never */
