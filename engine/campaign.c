@@ -205,8 +205,7 @@ static int open_ledger(struct campaign *c, struct errmsg *why)
 static void set_up_workers(struct campaign *c)
 {
     const struct campaign_config *config = c->config;
-    uint64_t in_flight = memory_plan_runs_in_flight(config);
-    uint64_t slots_used = memory_plan_runs_of_worker(config);
+    uint64_t slots_max = memory_plan_runs_of_worker(config); /* memory is shared out evenly too */
     uint64_t warm_bytes = memory_plan_warm(config);
     uint64_t pool_bytes_max = memory_plan_pools_max(config) / c->worker_count;
     for (uint32_t i = 0; i < c->worker_count; i++) {
@@ -220,8 +219,7 @@ static void set_up_workers(struct campaign *c)
         w->waiter = c->waiter;
         w->index = i;
         w->count = c->worker_count;
-        w->slots = (uint32_t)(slots < in_flight ? slots : in_flight);
-        w->slots_warm = (uint32_t)(slots_used < w->slots ? slots_used : w->slots);
+        w->slots = (uint32_t)(slots < slots_max ? slots : slots_max);
         w->warm_bytes = warm_bytes;
         w->pool_bytes_max = pool_bytes_max;
         w->shape = (struct run_shape){

@@ -43,9 +43,7 @@ struct worker {
     unsigned index;
     unsigned count; /* of workers */
     uint32_t slots;
-    uint32_t slots_warm; /* how many of them, and how much of the memory to come besides, are
-                            brought in before the gate opens */
-    uint64_t warm_bytes;
+    uint64_t warm_bytes; /* how much memory to come besides is brought in before the gate opens */
     uint64_t pool_bytes_max;
 
     struct sched sched;

@@ -21,7 +21,6 @@ int worker_open_memory(struct worker *w)
     chunk_warm(w->warm_bytes);
     int error = run_env_open(&w->env, w->pool_bytes_max);
     w->runs = chunk_alloc(w->slots * sizeof(w->runs[0]));
-    /* Not touched here: slots that are never filled cost nothing. */
     if (w->shape.timeout_ns > 0)
         w->deadlines = calloc(w->slots, sizeof(w->deadlines[0]));
     bool has_deadlines = w->shape.timeout_ns == 0 || w->deadlines != NULL;
@@ -30,6 +29,6 @@ int worker_open_memory(struct worker *w)
         worker_close_memory(w);
         return -ENOMEM;
     }
-    memset(w->runs, 0, w->slots_warm * sizeof(w->runs[0]));
+    memset(w->runs, 0, w->slots * sizeof(w->runs[0]));
     return 0;
 }

@@ -78,8 +78,10 @@ run_stage() {
     echo "test: $stage: $p passed, $f failed, ${s:-0} skipped ($((SECONDS - start)) s)"
     ((f == 0)) && return
     failures+=" $stage"
-    # Again at the end, where it is looked for first.
+    # Again at the end, where it is looked for first; with what the failed programs said of it.
     failed_lines+=$(sed -n "s/^FAIL /test: $stage: FAIL /p" "$log" | head -n 20)$'\n'
+    failed_lines+=$(sed '1,/^==> /d' "$log" | grep -aE 'ERROR|FAIL|[Ee]rror:|WARNING: ThreadSan' |
+        head -n 30 | sed "s/^/test: $stage:     /" || true)$'\n'
 }
 
 for stage in "${stages[@]}"; do
